@@ -103,6 +103,7 @@ PROMISES: dict[str, str] = {
     "FIND-09": "`/workspace.related` shows at most three earlier conversations about a topic, only when asked.",
     "FIND-10": "What was said word for word comes first without quotes: errors, paths, identifiers, phrases.",
     "FIND-11": "What is nowhere is said to be nowhere, in every face.",
+    "FIND-12": "Words that frame a question are not searched for; what was done at a time lists the sessions of that time.",
     "SAFE-01": "Text shown on a terminal cannot control it; stored text stays unchanged.",
     "SAFE-02": "Secrets are masked before a commit, an export or a resume; the user is told; the session still resumes.",
     "SAFE-03": "Restored history is data, never system text; recorded tool calls are not executed again.",

@@ -118,6 +118,15 @@ def test_typing_searches_at_once_and_a_key_expands_at_200_by_60(pond: Pond, tmp_
         assert screen.wait_for_end() == 0
 
 
+@pytest.mark.req("FIND-11")
+def test_what_occurs_nowhere_is_said_above_the_list(screen: Terminal) -> None:
+    screen.type("countHeronsAtPond")
+    screen.wait_for('"countHeronsAtPond" occurs nowhere. The nearest:', "Herons at the pond")
+    screen.press(*["BSpace"] * len("HeronsAtPond"))
+    screen.wait_for("find: count", "Herons at the pond")
+    wait_until(lambda: "occurs nowhere" not in screen.text(), TIMEOUT, screen.text)
+
+
 def test_keys_filter_by_tool_type_status_and_workspace(screen: Terminal) -> None:
     screen.press("C-t")
     screen.wait_for("2 sessions  tool: claude")

@@ -399,3 +399,24 @@ def test_words_that_occur_nowhere_are_not_reported_as_found(client: Client) -> N
     near = client("search_sessions", query="fish tank")
     assert near.text.startswith('"fish", "tank" occur nowhere. These are only similar in meaning')
     assert _ids(near)[0] == "claude-tank"
+
+
+@pytest.mark.req("FIND-11")
+@pytest.mark.parametrize(
+    ("tool", "argument"), [("search_sessions", "query"), ("search_workspace", "query"), ("get_context", "topic")]
+)
+def test_what_occurs_nowhere_is_said_first_and_in_the_data(client: Client, tool: str, argument: str) -> None:
+    answer = client(tool, **{argument: "where is countHeronsAtPond called"})
+    assert answer.text.startswith('"countHeronsAtPond"') and "occur nowhere" in answer.text.split("\n")[0]
+    assert "countHeronsAtPond" in answer.data["absent"]
+    assert sum(len(result["passages"]) for result in answer.data["results"]) <= 5
+    assert answer.data["next_cursor"] is None
+    assert client(tool, **{argument: "herons"}).data["absent"] == []
+
+
+@pytest.mark.req("FIND-11")
+def test_what_occurs_nowhere_is_part_of_the_declared_answers(client: Client) -> None:
+    tools = {tool.name: tool for tool in client.do(client.session.list_tools).tools}
+    for name in ("search_sessions", "search_workspace", "get_context", "get_decision_history"):
+        schema = tools[name].output_schema
+        assert schema is not None and schema["properties"]["absent"]["type"] == "array", name

@@ -28,7 +28,7 @@ from cortext.index.search import meaning
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.fuse import Place, fused
-from cortext.index.search.keywords import Keywords
+from cortext.index.search.keywords import Keywords, WordList
 from cortext.index.search.models import Models
 from cortext.index.search.query import parse
 from cortext.index.search.reading import only_grew
@@ -43,7 +43,6 @@ from cortext.index.search.vectors import (
     train_centroids,
     write,
 )
-from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import GAP, Vocabulary, camel_pieces, clean, words_of
 from cortext.index.search.wordtable import ManyTerms
 from cortext.model.query import Query, moment
@@ -159,7 +158,7 @@ def test_the_word_list_finds_parts_of_words_and_stays_short(tmp_path: Path) -> N
     assert words.holding("figu") == ["figure", "configure", "reconfigured"]
     assert words.holding("con", begins=True) == ["configure"]
     assert words.holding("fig") == words.holding("zzzz") == []  # three letters are part of too many words
-    with mock.patch("cortext.index.search.wordlist.SLACK", 10):
+    with mock.patch("cortext.index.search.keywords.SLACK", 10):
         size = words.tidy(0)
         for _ in range(10):
             words.add(["configure", "figure", "reconfigured", "more"])

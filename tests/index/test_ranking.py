@@ -17,13 +17,18 @@ from cortext.index.search.named_time import named_time
 from cortext.index.search.query import intent_of, parse
 from cortext.index.search.rank import late
 from cortext.index.search.state import IndexState
+from cortext.index.search.words import is_thing
+from cortext.index.sessions import Row, row_of
 from cortext.model.message import Message, Part
 from cortext.model.query import Query
 from cortext.model.session import Session
+from cortext.services.library.finder import typed
 from cortext.services.library.search import note_of
+from cortext.services.library.sources import Answer, SessionHit
 from cortext.services.text.decisions import decided_share, topic_words
 from cortext.testing.table import every_row
 from tests.index.world import World
+from tests.support.cli import cortext
 
 NOW = 1_794_900_000.0  # 2026-11-17
 
@@ -104,7 +109,7 @@ def test_who_decided_it_is_a_word_that_need_not_occur(
     text: str, words: list[str], person: set[str], decision: bool
 ) -> None:
     found = parse(text)
-    assert ([word.text for word in found.words], set(found.person), found.decision) == (words, person, decision)
+    assert ([word.text for word in found.words], set(found.person), found.intent.decision) == (words, person, decision)
 
 
 @every_row(
@@ -149,9 +154,9 @@ def test_who_decided_it_is_a_word_that_need_not_occur(
         ("lundi dernier", 20261116000000, 20261116235959),
         ("depuis vendredi", 20261113000000, 99991231235959),
         ("au mois de mars", 20260301000000, 20260331235959),
-        ("en fevrier", 20260201000000, 20260231235959),
+        ("en fevrier", 20260201000000, 20260228235959),
         ("between January and March", 20260101000000, 20260331235959),
-        ("from November to February 2026", 20251101000000, 20260231235959),
+        ("from November to February 2026", 20251101000000, 20260228235959),
         ("zwischen 2026-01-10 und 2026-02-01", 20260110000000, 20260201235959),
     ],
 )
@@ -172,7 +177,7 @@ def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int
 )
 def test_a_time_in_german_or_french_only_orders(text: str, words: list[str]) -> None:
     found = parse(text)
-    assert found.when is not None and found.filters == {}
+    assert found.intent.when is not None and found.filters == {}
     assert [word.text for word in found.words] == words
 
 
@@ -247,13 +252,13 @@ def test_filters_quotes_and_signs_are_no_part_of_the_question() -> None:
     asked_for = parse("what did we decide about retries -queue tool:claude last week")
     assert [word.text for word in asked_for.words] == ["retries", "queue"]
     assert asked_for.asked == "what did we decide about retries last week"
-    assert asked_for.decision and asked_for.when is not None
+    assert asked_for.intent.decision and asked_for.intent.when is not None
 
 
 def test_a_question_with_nothing_but_a_time_asks_for_that_time() -> None:
     assert parse("what did we do in 2025-06").filters == {} and parse("what did we do in 2025-06").words
     found = parse("what did we do yesterday")
-    assert found.words == [] and set(found.filters) == {"after", "before"}
+    assert found.words == [] and set(found.filters) == {"after", "before", "role"}
     assert parse("what did we do before 2025").filters == {}, "2025 may be a word"
     for text in ("what did we do in January", "was haben wir im Januar gemacht", "since yesterday", "on Monday"):
         found = parse(text)
@@ -603,3 +608,157 @@ def test_what_occurs_nowhere_is_named(printed: World, text: str, absent: list[st
     assert list(answer.absent) == absent
     assert all(f'"{word}"' in note_of(answer, text) for word in absent)
     assert ("occurs nowhere" in note_of(answer, text)) == bool(absent)
+
+
+@pytest.mark.req("FIND-11")
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("parseInvoiceTotals", ["parseInvoiceTotals"]),
+        ("httpRetryLim", []),
+        ("http_retry_li", []),
+        ("src/net/po", []),
+        ("src/net/zoo", ["src/net/zoo"]),
+        ("ENOSPC: no space left on dev", []),
+        ("ENOSPC: no device left in spa", ["ENOSPC: no device left in spa"]),
+        ("is httpRetryLimit fi", []),
+        ("zooke", ["zooke"]),
+        ("dev", []),
+    ],
+)
+def test_what_is_being_typed_is_named_only_if_nothing_begins_with_it(
+    printed: World, text: str, absent: list[str]
+) -> None:
+    answer = printed.search().search(Query(typed(text)))
+    assert [word for word in answer.absent if len(word) > 2] == absent
+    assert "*" not in note_of(answer, text)
+
+
+@pytest.mark.req("FIND-10")
+@pytest.mark.parametrize("text", ["src/net/po", "httpRetryLim", "reply_par", "ENOSPC: no space left on dev"])
+def test_a_thing_that_is_being_typed_is_found_first(printed: World, text: str) -> None:
+    assert printed.search().messages(Query(typed(text))).hits[0].session.id == "disk"
+
+
+@pytest.mark.req("FIND-11")
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("--no-space-left", ["--no-space-left"]),
+        ("no.space.left", ["no.space.left"]),
+        ("no-space-left", []),
+        ("noSpaceLeft", []),
+        ("net/pool.go:88", []),
+        ("./src/net/pool.go", []),
+        ("src\\net\\pool.go", []),
+        ("`src/net/pool.go`", []),
+        ("SRC/NET/pool.go", []),
+    ],
+)
+def test_a_thing_with_signs_occurs_only_as_it_is_written(printed: World, text: str, absent: list[str]) -> None:
+    search = printed.search()
+    answer = search.search(Query(text))
+    assert (list(answer.absent), answer.is_only_near) == (absent, bool(absent))
+    assert list(search.search(Query(text, exact=True)).absent) == []
+
+
+@every_row(
+    ("text", "holds"),
+    [
+        ("no-shadow-branch", True),
+        ("sha-256", True),
+        ("parseReply", True),
+        ("src/net/pool.go", True),
+        ("--amend", True),
+        ("v2.1.3", True),
+        ("06be86d", True),
+        ("cursor-based", False),
+        ("end-to-end", False),
+        ("24-hour", False),
+        ("2026-11-15", False),
+        ("10:30pm", False),
+        ("1990s", False),
+        ("importer", False),
+    ],
+)
+def test_a_thing_is_told_from_a_word(text: str, holds: bool) -> None:
+    assert is_thing(text) == holds
+
+
+@pytest.mark.req("FIND-11")
+@pytest.mark.parametrize(
+    "text",
+    ["where is parseDeviceSpace called", "parseDeviceSpace", '"space left in device"', "ENOSPC: no device space"],
+)
+def test_what_is_only_near_does_not_fill_a_page(printed: World, text: str) -> None:
+    printed.talk("called", "Where is it called?", "The device is called space.")
+    search = printed.search()
+    answer = search.search(Query(text))
+    assert answer.is_only_near and 0 < len(answer.hits) <= 5
+    assert len(search.messages(Query(text, limit=100)).hits) <= 5
+
+
+def test_a_long_trace_is_found_by_its_beginning_or_its_end(world: World) -> None:
+    frames = [f"at module{number}.handler{number} (/app/src/file{number}.js:{number})" for number in range(12)]
+    trace = "\n".join(["Error: broken pipe in the worker", *frames])
+    for number in range(8):
+        world.talk(f"other-{number}", f"{frames[11 - number]} and the worker", "Error: broken, of the handler")
+    world.talk("trace", trace, "I see.")
+    search = world.search()
+    answer = search.search(Query(trace))
+    assert answer.hits[0].session.id == "trace" and not answer.absent
+    answer = search.search(Query(trace.replace("file11", "file99")))
+    assert answer.hits[0].session.id == "trace"
+    assert trace not in answer.absent and not answer.is_only_near, "its beginning is there"
+
+
+@pytest.mark.req("FIND-11")
+def test_a_bare_call_does_not_come_before_what_explains(world: World) -> None:
+    call = Part(type="tool_call", id="1", name="Grep", input={"pattern": "func retryBudget"})
+    world.store.create(Session(id="call"))
+    world.store.append("call", Message(role="assistant", content="", parts=[call]))
+    text = "The function retryBudget counts how often a call was tried, and says no after the third. It is in retry.go."
+    world.talk("explains", "What is it for?", text)
+    for query in ("retryBudget", "what does retryBudget do", "where is retryBudget"):
+        assert world.search().messages(Query(query)).hits[0].session.id == "explains", query
+
+
+def test_a_session_shows_the_same_text_once(world: World) -> None:
+    error = "The walrus  feeding failed: exit status 1, see the log of the zoo"
+    world.talk("zoo", error, "Again:", " ".join(error.split()), "And now?", "walrus!", "Yes.", "walrus!")
+    world.talk("other", error, "Here too.")
+    answer = world.search().messages(Query("walrus feeding failed"))
+    shown = [(hit.session.id, hit.matches[0].snippet) for hit in answer.hits if "exit status" in hit.matches[0].snippet]
+    assert sorted(name for name, _ in shown) == ["other", "zoo"]
+    assert sum(hit.matches[0].snippet == "walrus!" for hit in answer.hits) == 2, "a short text may mean something else"
+
+
+def test_sessions_of_one_title_are_told_apart_by_the_first_difference() -> None:
+    def row(name: str, title: str, project: str = "", active: str = "") -> Row:
+        return row_of(Session(id=name, title=title), "/1", "workspace")._replace(project=project, last_active=active)
+
+    rows = [
+        row("a", "Fix the walrus", "/home/x/zoo"),
+        row("b", "fix the  walrus", "/home/x/sea"),
+        row("c", "Feed it", "/home/x/zoo", "2026-03-02T10:00:00.000Z"),
+        row("d", "Feed it", "/home/x/zoo", "2026-03-04T10:00:00.000Z"),
+        row("e", "Wash it", "", "2026-03-04T10:00:00.000Z"),
+        row("f", "Wash it", "", "2026-03-04T11:30:00.000Z"),
+        row("g", "Pet it"),
+        row("h", "Pet it"),
+        row("i", "Alone", "/home/x/zoo"),
+    ]
+    names = Answer([SessionHit(one, []) for one in rows]).names
+    assert names[:2] == ["Fix the walrus · zoo", "fix the  walrus · sea"]
+    assert names[2:4] == ["Feed it · 2026-03-02", "Feed it · 2026-03-04"]
+    assert [name[:21] for name in names[4:6]] == ["Wash it · 2026-03-04 "] * 2 and names[4] != names[5]
+    assert names[6:] == ["Pet it · g", "Pet it · h", "Alone"]
+
+
+def test_a_list_shows_what_tells_its_sessions_apart_and_json_does_not(world: World) -> None:
+    for name in ("one", "two"):
+        world.talk(name, f"The walrus of {name}.", title="Feed the walrus")
+    done = cortext("search", "walrus", cwd=world.root)
+    assert "Feed the walrus · one" in done.out and "Feed the walrus · two" in done.out
+    hits = cortext("search", "walrus", "--json", cwd=world.root).json
+    assert {hit["session"]["title"] for hit in hits} == {"Feed the walrus"}

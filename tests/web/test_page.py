@@ -176,6 +176,14 @@ def test_results_while_typing_find_the_beginning_of_a_word(served: Served) -> No
     assert "Knots" in served.get("/results?q=bowl").text
 
 
+@pytest.mark.req("FIND-11")
+def test_what_occurs_nowhere_is_said_while_it_is_typed(served: Served) -> None:
+    page = served.get("/results?q=countHeronsAtPond")
+    assert "“countHeronsAtPond” occurs nowhere" in page.words or '"countHeronsAtPond" occurs nowhere' in page.words
+    assert "These are the nearest." in page.words and 1 <= page.text.count('class="card"') <= 5
+    assert "occurs nowhere" not in served.get("/results?q=seventee").words
+
+
 def test_a_call_is_folded_together_with_its_result(served: Served) -> None:
     page = served.get(served.link("Herons at the pond")).text
     fold = re.search(r'<details class="fold call">.*?</details>', page, re.DOTALL)

@@ -124,13 +124,14 @@ async def _answer(request: Request) -> dict[str, Any]:
     given = {name: value for name, value in {"q": text, **filters}.items() if value}
     more = f"/?{urlencode({**given, 'show': limit + step})}" if limit < len(answer.hits) and limit < most else ""
     ago = clock.Ago()
+    cards = list(zip(answer.hits, answer.names, strict=True))[:limit]
     return {
         "q": text,
         "filters": filters,
         "filtered": any(filters.values()),
         "waiting": services.progress or "Building the search index" if found is None else "",
         "again": f"/?{urlencode(given)}",
-        "cards": [_card(services, hit, ago, searched=bool(text.strip())) for hit in answer.hits[:limit]],
+        "cards": [_card(services, *named, ago, searched=bool(text.strip())) for named in cards],
         "more": more,
         "total": found.total if found is not None else 0,
         "lacking": shown(lacking(answer, text)),
@@ -191,7 +192,7 @@ def short_path(path: str) -> str:
     return "/".join(path.rstrip("/").split("/")[-2:])
 
 
-def _card(services: PageLibrary, hit: SessionHit, ago: clock.Ago, *, searched: bool) -> Card:
+def _card(services: PageLibrary, hit: SessionHit, name: str, ago: clock.Ago, *, searched: bool) -> Card:
     row = hit.session
     matches = [
         CardMatch(
@@ -205,7 +206,7 @@ def _card(services: PageLibrary, hit: SessionHit, ago: clock.Ago, *, searched: b
     project = short_path(row.project) if row.project else services.label(row.root)
     summary = " ".join(shown(row.summary)[:LONGEST_SHOWN].split()) if not matches else ""
     link = matches[0].link if matches else address(row)
-    title, place = shown(row.name), shown(row.place)
+    title, place = shown(name), shown(row.place)
     return Card(row, link, title, summary, tools.title(row.tool), project, place, ago(row.last_active), matches)
 
 

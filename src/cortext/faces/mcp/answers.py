@@ -125,11 +125,17 @@ class PagedAnswer(NotedAnswer, kw_only=True):
     next_cursor: Annotated[str | None, Meta(description="the cursor of the next page; null if there is none")]
 
 
-class SearchAnswer(PagedAnswer, kw_only=True):
+class AskedAnswer(PagedAnswer, kw_only=True):
+    """An answer to a query."""
+
+    absent: Annotated[list[str], Meta(description="what of the query occurs in no message")] = []
+
+
+class SearchAnswer(AskedAnswer, kw_only=True):
     results: list[MatchData]
 
 
-class DecisionsAnswer(PagedAnswer, kw_only=True):
+class DecisionsAnswer(AskedAnswer, kw_only=True):
     decisions: list[DecisionData]
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.errors import SessionBusy, WriteFailed
 from cortext.index.database import is_unwritable, locked
-from cortext.index.search.keywords import Keywords
+from cortext.index.search.keywords import Keywords, WordList
 from cortext.index.search.state import IndexState
-from cortext.index.search.wordlist import WordList
 from cortext.io import durable
 
 if TYPE_CHECKING:

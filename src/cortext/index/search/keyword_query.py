@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 import tantivy
 
-from cortext.index.search.keywords import Keywords, any_of
+from cortext.index.search.fuse import At
+from cortext.index.search.keywords import Keywords, WordList, any_of
 from cortext.index.search.query import ENDS, ParsedQuery, Word
-from cortext.index.search.wordlist import WordList
-from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, WORD, camel_pieces, clean
+from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, WORD, camel_pieces, clean, is_thing
 
 RARE = 1_000  # a word in more messages than this is not matched inside longer words
 INSIDE = 0.4  # weight of a longer word that contains the one asked for
@@ -24,7 +24,9 @@ WRONG = 0.3  # weight of a word with one letter wrong
 LONG = 8  # letters of a word in which two may be wrong
 MOST_INSIDE = 24
 MESSAGES, NAMES = "body", "name"  # the fields that words are looked up in
-LEAST_IN_A_ROW, MOST_IN_A_ROW = 2, 24  # words of a query that are also looked for in their order
+LEAST_IN_A_ROW, MOST_IN_A_ROW = 2, 24  # words of a query that are also looked for in their order; of more, both ends
+MOST_BEGUN = 50  # words that one that is being typed may become, if it is the last of several
+FEW_WRITTEN = 20  # messages with the words of a thing in a row: as few are read to see whether it is written there
 LONGEST_ROW = 24  # characters of an unspaced run that are matched together
 _PARTS_OF_A_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 
@@ -141,38 +143,70 @@ class QueryBuilder:
     def absent(self, query: ParsedQuery) -> dict[str, str]:
         """Return what of the query occurs in no message and no name, by what was looked for instead (or empty).
 
-        A word occurs if it is a part of a longer one. A path, an identifier, a quoted phrase or an error occurs as a
-        whole or not at all; an identifier may be spelled in another way (`parseReply`, `parse_reply`). Words that name
-        a time are not absent: messages of that time need not have them.
+        A word occurs if it is a part of a longer one; one that is being typed, if any begins with it. A path, an
+        identifier, a quoted phrase or an error occurs as a whole or not at all; an identifier may be spelled in another
+        way (`parseReply`, `parse_reply`). Words that name a time are not absent: messages of that time need not have
+        them.
         """
         gone: dict[str, str] = {}
-        if query.error and not self._occurs_whole(query.error):
-            gone[query.error] = ""
+        if query.error is not None and not self._occurs_whole(query.error):
+            gone[query.error.text] = ""
         for word in query.wanted:
             text = word.bare
             is_several = bool(SIGNS.search(text)) and not word.phrase  # words without spaces between them
-            if not (word.begins or is_several or _names_time(word, query) or self._occurs_whole(text)):
+            if not (is_several or _names_time(word, query) or self._occurs_whole(word)):
                 gone[text] = self._nearest.get(text.lower(), "")
         return gone
 
-    def _occurs_whole(self, text: str) -> bool:
+    def _occurs_whole(self, word: Word) -> bool:
         """Whether a message or a name has this text: all of its words in a row."""
-        said = clean(text)
+        said = clean(word.bare)
         if any(not self._occurs(self._row(row, whole=True)) for row in SIGNS.findall(said) if row):
             return False
-        plain = SIGNS.sub(" ", said)
+        plain = SIGNS.sub(" ", said).strip()
         terms = self._keywords.stems(plain)
         if not terms:
             return True
-        spellings = [terms]
-        if len(terms) == 1:
-            spellings.append(self._keywords.stems(" ".join(camel_pieces(plain.strip()))))
-            spellings += [[term] for term in self._stems_of(self._words.holding(plain.strip().lower()))]
-        elif not plain.split()[1:]:
-            if _PARTS_OF_A_WORD.fullmatch(plain.strip()):
-                spellings += [[term] for term in terms]  # "it's", "cursor-based": a part of it is enough
-            spellings.append(self._keywords.stems("".join(WORD.findall(plain))))
-        return any(self._occurs(self._in_a_row(one, name)) for one in spellings if one for name in (MESSAGES, NAMES))
+        rows = self._rows(word)
+        if len(terms) == 1 and not word.begins:
+            rows += [[term] for term in self._stems_of(self._words.holding(plain.lower()))]
+        elif len(terms) > 1 and _PARTS_OF_A_WORD.fullmatch(plain) and not is_thing(plain):
+            rows += [[term] for term in terms]  # "it's", "cursor-based": a part of it is enough
+        if not word.phrase:  # of a stack trace that was pasted, its beginning or its end is enough
+            rows = [end for row in rows for end in _ends(row)]
+        return any(self._occurs(self._in_a_row(row, name)) for row in rows for name in (MESSAGES, NAMES))
+
+    def _rows(self, word: Word) -> list[list[str]]:
+        """Return the terms in a row by which a text has a word as a whole; those of its other spellings, too.
+
+        The last of a word that is being typed stands for any that begins with it, or is left out if these are many.
+        """
+        plain = SIGNS.sub(" ", clean(word.bare)).strip()
+        texts = [plain]
+        if not plain.split()[1:]:
+            texts += [" ".join(camel_pieces(plain)), "".join(WORD.findall(plain))]
+        rows: list[list[str]] = []
+        for text in dict.fromkeys(texts):
+            terms = self._keywords.stems(text)
+            if not word.begins:
+                rows.append(terms)
+                continue
+            *_, last = WORD.findall(text.lower()) or [""]
+            begun = self._words.holding(last, begins=True, most=MOST_BEGUN)
+            is_any = len(begun) == MOST_BEGUN and len(terms) > 1
+            ends = dict.fromkeys([*terms[-1:], *self._stems_of(begun)])
+            rows += [terms[:-1]] if is_any else [[*terms[:-1], one] for one in ends]
+        return [row for row in rows if row]
+
+    def few(self, word: Word) -> list[At]:
+        """Return the messages with the words of a thing in a row, if these are few and no name has them; else none."""
+        rows = self._rows(word)
+        if any(self._occurs(self._in_a_row(row, NAMES)) for row in rows):
+            return []
+        asked = any_of([self._in_a_row(row, MESSAGES) for row in rows])
+        if len(self._searcher.search(asked, FEW_WRITTEN + 1, count=False).hits) > FEW_WRITTEN:
+            return []
+        return [(key, place >> 1) for key, place, _ in self._keywords.search(asked, FEW_WRITTEN + 1)]
 
     def _occurs(self, query: tantivy.Query) -> bool:
         return bool(self._searcher.search(query, 1, count=False).hits)
@@ -202,13 +236,11 @@ class QueryBuilder:
         self, query: ParsedQuery, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]]
     ) -> tantivy.Query | None:
         """Return what finds the words of a query in their order, or one of its things; None if it has neither."""
-        terms = self._keywords.stems(query.error or query.said)
+        terms = self._keywords.stems(query.error.text if query.error is not None else query.said)
         rows: list[tuple[list[str], int]] = []
-        if not query.demands and LEAST_IN_A_ROW <= len(terms) <= MOST_IN_A_ROW:
-            rows.append((terms, 1 + len(terms) // 4))
-        for thing in query.things:
-            camel = self._keywords.stems(" ".join(camel_pieces(thing)))
-            rows += [(one, 0) for one in (self._keywords.stems(thing), camel) if one]
+        if not query.demands and len(terms) >= LEAST_IN_A_ROW:
+            rows += [(end, 1 + len(end) // 4) for end in _ends(terms)]
+        rows += [(row, 0) for thing in query.things for row in self._rows(thing)]
         found = [self._in_a_row(row, MESSAGES, slop) for row, slop in rows]
         return tantivy.Query.boolean_query([(Must, any_of(found)), *restrictions]) if found else None
 
@@ -268,6 +300,11 @@ class QueryBuilder:
 
     def _boosted(self, query: tantivy.Query, weight: float) -> tantivy.Query:
         return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
+
+
+def _ends(row: list[str]) -> list[list[str]]:
+    """Return a row, or the first and the last words of one that is too long to be looked for in its order."""
+    return [row] if len(row) <= MOST_IN_A_ROW else [row[:MOST_IN_A_ROW], row[-MOST_IN_A_ROW:]]
 
 
 def _pairs(text: str) -> list[str]:

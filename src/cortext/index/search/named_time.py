@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from cortext.index.search.words import WORD, is_french
 from cortext.model import clock
+from cortext.model.query import moment, written
 
 _MONTHS = (
     ("january", "jan", "januar", "jänner", "janvier"),
@@ -115,13 +116,14 @@ class NamedTime(NamedTuple):
     """The time that a text names (two sortable numbers such as 20261115093000), and the rest of the text.
 
     `unclear` is what sounds like a time ("before the release"), but is none that is known. `calendar` is what names the
-    time in words that stay in the rest ("in March"): a message may have them, too.
+    time in words that stay in the rest ("in March"): a message may have them, too. `words` are all that name it.
     """
 
     rest: str
     span: tuple[int, int] | None
     unclear: str = ""
     calendar: str = ""
+    words: str = ""
 
 
 def named_time(text: str, released: Released = lambda version: 0, now: float | None = None) -> NamedTime:
@@ -132,17 +134,27 @@ def named_time(text: str, released: Released = lambda version: 0, now: float | N
     spoken = _spoken(rest)
     rest = _without(rest, spoken).strip()
     if ago:
-        return NamedTime(rest, _ago(ago, now))
+        return NamedTime(rest, _ago(ago, now), words=ago[0])
     if spoken:
-        return NamedTime(rest, _relative(spoken[0], now))
+        return NamedTime(rest, _relative(spoken[0], now), words=spoken[0][0])
     span, calendar = _written_time(text, now)
     release = _RELEASE.search(rest) if span is None else None
     if release is None:
-        return NamedTime(rest, span, "", calendar)
-    moment = released(release[2] or "")
-    if not moment:
+        return NamedTime(rest, span, "", calendar, calendar)
+    at = released(release[2] or "")
+    if not at:
         return NamedTime(rest, None, release[0])
-    return NamedTime(_without(rest, [release]).strip(), _bounded(release[1], (moment, moment)))
+    return NamedTime(_without(rest, [release]).strip(), _bounded(release[1], (at, at)), words=release[0])
+
+
+def days_of(span: tuple[int, int]) -> str:
+    """Return the local days of a span of time: `2026-11-18`, `2026-11-02 to 2026-11-18`, `since 2026-11-02`."""
+    first, last = (clock.day(written(number, ".000Z")) for number in span)
+    if span[0] == EVER[0]:
+        return f"until {last}"
+    if span[1] == EVER[1]:
+        return f"since {first}"
+    return first if first == last else f"{first} to {last}"
 
 
 def _without(text: str, found: Sequence[re.Match[str]]) -> str:
@@ -195,13 +207,14 @@ def _limits(between: re.Match[str], now: float) -> tuple[int, int]:
     """Return the span from the first to the last of two months or days."""
     first_month, first_year, first_day, last_month, last_year, last_day = between.groups()
     if last_day:
-        last = _span(*map(int, last_day.split("-")))
+        pieces = [int(piece) for piece in last_day.split("-")]
     else:
-        last = _span(int(last_year) if last_year else _latest(_month(last_month), now), _month(last_month))
+        pieces = [int(last_year) if last_year else _latest(_month(last_month), now), _month(last_month)]
+    last = _span(*pieces)
     if first_day:
         first = _span(*map(int, first_day.split("-")))
     else:
-        year = int(first_year) if first_year else last[0] // 10_000_000_000
+        year = int(first_year) if first_year else pieces[0]
         first = _span(year, _month(first_month))
         if not first_year and first > last:
             first = _span(year - 1, _month(first_month))
@@ -228,7 +241,7 @@ def _relative(found: re.Match[str], now: float) -> tuple[int, int]:
 
 def _last_weekday(name: str, now: float) -> tuple[int, int]:
     """Return the last such day before today."""
-    return _whole_day(now - ((time.gmtime(now).tm_wday - _DAY_NUMBERS[name.lower()] - 1) % 7 + 1) * 86_400)
+    return _whole_day(now - ((time.localtime(now).tm_wday - _DAY_NUMBERS[name.lower()] - 1) % 7 + 1) * 86_400)
 
 
 def _days(unit: str) -> int:
@@ -236,8 +249,9 @@ def _days(unit: str) -> int:
 
 
 def _whole_day(epoch: float) -> tuple[int, int]:
-    digits = clock.from_epoch(epoch)[:10].replace("-", "")
-    return int(digits + "000000"), int(digits + "235959")
+    """Return the local day of a time."""
+    day = clock.day(epoch)
+    return moment(day), moment(day, end=True)
 
 
 def _bounded(word: str, span: tuple[int, int]) -> tuple[int, int]:
@@ -250,6 +264,10 @@ def _bounded(word: str, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def _span(year: int, month: int = 0, day: int = 0) -> tuple[int, int]:
+    """Return a local year, month or day; of one that does not exist, such as 31 November, what it would be in UTC."""
+    text = "-".join([f"{year:04}", *(f"{piece:02}" for piece in (month, day) if piece)])
+    if moment(text) >= 0:
+        return moment(text), moment(text, end=True)
     first = year * 10_000 + (month or 1) * 100 + (day or 1)
     last = year * 10_000 + (month or 12) * 100 + (day or 31)
     return first * 1_000_000, last * 1_000_000 + 235_959
@@ -261,7 +279,7 @@ def _month(name: str) -> int:
 
 def _latest(month: int, now: float) -> int:
     """Return the year of the last such month."""
-    today = clock.from_epoch(now)
+    today = clock.day(now)
     return int(today[:4]) - (month > int(today[5:7]))
 
 

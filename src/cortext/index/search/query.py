@@ -2,26 +2,29 @@
 
 No query is an error: what is not valid syntax is treated as a word.
 
-And what a question asks for besides its words: a decision, or something said at a certain time. "What did we decide
-about retries last month" is about retries; that it was decided, and when, only orders the results.
+And what a question asks for besides its words (`Intent`): a decision, something said at a certain time, where something
+was left. "What did we decide about retries last month" is about retries; that it was decided, and when, only orders the
+results.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
+from cortext.index.search.frames import MODEL, USER, WORK, frame_of, says_something
 from cortext.index.search.named_time import EVER, Released, named_time
-from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, WORD, camel_pieces, function_words
+from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD, function_words, is_thing
 from cortext.model.query import FILTERS, is_valid, written
 
 LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
 MOST_WORDS = 64
 LEAST_OF_ERROR = 3  # words of an error message that is looked for as a whole
-SHORT = 3  # characters of "e.g", "1st" and their like
 ENDS = ".,;:!?()"  # at the end of a word, they belong to the sentence
+BEGINS = ENDS.replace(".", "")  # not of `.gitignore`
 
 # A sign counts only directly before a word: `--amend` excludes nothing.
 _PIECE = re.compile(r'((?:[+-](?=["\w]))?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))')
@@ -30,8 +33,6 @@ _ERROR = re.compile(
     r"\b[A-Z]\w*(?:Error|Exception|Warning|Fault)\b|\bE[A-Z]{3,}\b|\b(?:error|fatal|panic|failed)(?:\[\w+\])?:"
     r"|\w\.\w+:\d+|^(?:Cannot|Could not|Can't|Failed to|Unable to|No such|Permission denied|Undefined|Unexpected)\b"
 )
-# Signs inside a word, an option, or letters and digits: no word of a sentence.
-_THING = re.compile(r"\w[_./:\\@#]+\w|^--\w|[^\W\d_]\d|\d[^\W\d_]")
 
 
 class Word:
@@ -45,7 +46,7 @@ class Word:
     @property
     def bare(self) -> str:
         """Its text without the signs of the sentence around it; a phrase is as it was quoted."""
-        return self.text if self.phrase else self.text.strip(ENDS)
+        return self.text if self.phrase else self.text.rstrip(ENDS).lstrip(BEGINS)
 
     def unquoted(self) -> Word:
         """Return it as an ordinary word."""
@@ -59,10 +60,8 @@ class Word:
 class ParsedQuery:
     """A parsed query; `said` is its text for the comparison by meaning, `asked` the question as typed.
 
-    `decision` says whether it asks for a decision, `when` the span of time it names (two sortable numbers): both only
-    order what is found. `unclear` is what sounds like a time, but is none that is known. `calendar` are the words that
-    name the time, `person` those that name who decided or said it: a message that answers need not have them. `error`
-    is the query if it is an error as a program prints it: then it is looked for as a whole, too.
+    `intent` is what it asks for besides its words. `error` is the query if it is an error as a program prints it: then
+    it is looked for as a whole, too.
     """
 
     def __init__(
@@ -71,17 +70,22 @@ class ParsedQuery:
         filters: dict[str, str],
         said: str,
         *,
-        asked: str = "",
-        decision: bool = False,
-        when: tuple[int, int] | None = None,
-        unclear: str = "",
-        calendar: Collection[str] = (),
-        person: frozenset[str] = frozenset(),
-        error: str = "",
+        asked: str,
+        intent: Intent,
+        error: Word | None,
     ) -> None:
         self.words, self.filters, self.said = words, filters, said
-        self.calendar, self.person, self.error = calendar, person, error
-        self.asked, self.decision, self.when, self.unclear = asked, decision, when, unclear
+        self.asked, self.intent, self.error = asked, intent, error
+
+    @cached_property
+    def calendar(self) -> frozenset[str]:
+        """The words that name the time: a message that answers need not have them."""
+        return frozenset(WORD.findall(self.intent.calendar.lower()))
+
+    @cached_property
+    def person(self) -> frozenset[str]:
+        """The words that name who decided or said it: a message that answers need not have them."""
+        return frozenset(self.intent.person.lower().split())
 
     @property
     def demands(self) -> bool:
@@ -94,10 +98,9 @@ class ParsedQuery:
         return [word for word in self.words if not word.excluded]
 
     @property
-    def things(self) -> list[str]:
+    def things(self) -> list[Word]:
         """Its identifiers, paths, versions and hashes: what is found as a whole first, and then in parts."""
-        words = [word.bare for word in self.wanted if not word.begins and not SIGNS.search(word.text)]
-        return [word for word in words if len(word) > SHORT and (_THING.search(word) or camel_pieces(word))]
+        return [word for word in self.wanted if is_thing(word.bare)]
 
     def unquoted(self) -> ParsedQuery | None:
         """Return the query with its phrases as ordinary words; None if it has none."""
@@ -106,6 +109,14 @@ class ParsedQuery:
             return None
         other = copy(self)
         other.words = [word.unquoted() if word in quoted else word for word in self.words]
+        return other
+
+    def by_model(self) -> ParsedQuery | None:
+        """Return the query for what the model said, if it asks what the user worked on at a time; else None."""
+        if not self.intent.is_only_work or self.filters.get("role") != USER:
+            return None
+        other = copy(self)
+        other.filters = {**self.filters, "role": MODEL}
         return other
 
 
@@ -121,19 +132,22 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
             pieces.append((sign, name, quoted, bare))
     # What is quoted, required, excluded or named is never part of the question around it.
     plain = " ".join(bare for sign, name, quoted, bare in pieces if not (sign or name or quoted))
-    intent = intent_of(plain, released)
+    has_more = [any(piece[:3]) for piece in pieces]
+    intent = intent_of(plain, released, is_beginning=not any(has_more[:1]), has_more=any(has_more))
     about = _about(f"{intent.person} {intent.subject}", pieces)
     words = [word for piece in about if (word := _word(piece)) is not None]
     empty = STOP | (function := function_words(set(WORD.findall(plain.lower()))))
-    person = frozenset(intent.person.lower().split())
-    unsaid = function | person  # a name has no meaning
+    unsaid = function | set(intent.person.lower().split())  # a name has no meaning
     said = [word.text for word in words if not word.excluded and word.text.lower() not in unsaid]
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word, empty)]
     calendar = frozenset(WORD.findall(intent.calendar.lower()))
-    if intent.when is not None and not found and _is_only_time(significant, calendar):
+    is_dated = not found.keys().isdisjoint(("after", "before"))
+    if intent.when is not None and not is_dated and _is_only_time(significant, calendar):
         span = zip(("after", "before"), intent.when, strict=True)  # "what did we do yesterday": all of that time
-        found = {name: written(at, ".000Z") for name, at in span if at not in EVER}
+        found |= {name: written(at, ".000Z") for name, at in span if at not in EVER}
         words, significant = [], []
+    if intent.is_only_work:
+        found.setdefault("role", USER)  # what tools printed says little about a day's work
     if not any(not word.excluded for word in significant):
         significant = words
     given = {name: value for name, value in (filters or {}).items() if value}
@@ -142,12 +156,8 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
         found | given,
         " ".join(said),
         asked=plain,
-        decision=intent.decision,
-        when=intent.when,
-        unclear=intent.unclear,
-        calendar=calendar,
-        person=person,
-        error=_error(pieces),
+        intent=intent,
+        error=_error(about if intent.view else pieces),
     )
 
 
@@ -167,13 +177,16 @@ def _about(subject: str, pieces: Iterable[_Piece]) -> list[_Piece]:
     return kept + [("", "", "", word) for word in left]
 
 
-def _error(pieces: Iterable[_Piece]) -> str:
-    """Return the query if it is an error as a program prints it; empty if it is a question, or has words to require."""
+def _error(pieces: Sequence[_Piece]) -> Word | None:
+    """Return the query if it is an error as a program prints it; None if it is a question, or has words to require."""
     said = " ".join(
         f"{sign}{name}:{bare}" if name else f"{sign}{quoted or bare}" for sign, name, quoted, bare in pieces
     )
     is_one = _ERROR.search(said) and not said.endswith("?") and not any(quoted for _, _, quoted, _ in pieces)
-    return said if is_one and len(WORD.findall(said)) >= LEAST_OF_ERROR else ""
+    if not is_one or len(WORD.findall(said)) < LEAST_OF_ERROR:
+        return None
+    begins = said.endswith("*") and said[-2:-1].isalnum()
+    return Word(said.rstrip("*") if begins else said, phrase=False, begins=begins, must=False, excluded=False)
 
 
 def _word(piece: _Piece) -> Word | None:
@@ -289,7 +302,9 @@ class Intent(NamedTuple):
     """What a question asks for: its subject, whether a decision is wanted, and when (two sortable times).
 
     `unclear` is what sounds like a time ("before the release"), but is none that is known. `calendar` is what names the
-    time in words of the subject ("in March"): a message may have them, too. `person` is who decided or said it.
+    time in words of the subject ("in March"): a message may have them, too. `person` is who decided or said it. `view`
+    says how it is best answered (see STATE), `by` whose messages come first, and `time` are the words that name the
+    time. All of this only orders what is found.
     """
 
     subject: str
@@ -298,21 +313,41 @@ class Intent(NamedTuple):
     unclear: str = ""
     calendar: str = ""
     person: str = ""
+    view: str = ""
+    by: str = ""
+    time: str = ""
+
+    @property
+    def is_only_work(self) -> bool:
+        """Whether it asks what was done at a time, and for nothing else."""
+        return self.view == WORK and self.when is not None and not self.subject
 
 
-def intent_of(text: str, released: Released = lambda version: 0) -> Intent:
+def intent_of(
+    text: str, released: Released = lambda version: 0, *, is_beginning: bool = True, has_more: bool = False
+) -> Intent:
     """Return what a question asks for. If nothing would be left of it, the subject is the whole text.
 
-    Only "what did we talk about yesterday" has no subject.
+    Only "what did we talk about yesterday" has no subject. A frame counts only at the beginning of the query
+    (`is_beginning`), and if it has a subject, which may be beside the text (`has_more`), as a phrase is.
     """
-    subject, span, unclear, calendar = named_time(text, released)
+    named = named_time(text, released)
+    subject, span, unclear, calendar, time = named
     if not _SOMETHING.search(subject):
-        return Intent(text, False, span, unclear, text if len(text.split()) > 1 else "")  # "since yesterday"
+        return Intent(text, False, span, unclear, text if len(text.split()) > 1 else "", time=time)  # "since yesterday"
+    view = by = ""
+    if is_beginning:
+        frame = frame_of(subject.replace(calendar, " ", 1).strip()) if span is not None and not has_more else None
+        if frame and frame.view == WORK and not says_something(frame.subject):
+            return Intent("", False, span, unclear, calendar, view=WORK, time=time)
+        frame = frame_of(subject)
+        if frame and (says_something(frame.subject) or has_more):
+            subject, view, by = frame
     lead, person = _LEAD.match(subject), ""
     if not lead:
         lead, person = _by_name(subject)
     if not lead:
-        return Intent(subject, False, span, unclear, calendar)
+        return Intent(subject, False, span, unclear, calendar, "", view, by, time)
     groups = lead.groupdict()
     rest = subject[lead.end() :]
     tail = _TAIL.search(rest)
@@ -322,7 +357,7 @@ def intent_of(text: str, released: Released = lambda version: 0) -> Intent:
     rest = f"{groups.get('object') or groups.get('german') or ''} {rest}".strip()
     if not _SOMETHING.search(rest) and (decision or person or span is None):
         rest, person = person or subject, ""
-    return Intent(rest, decision, span, unclear, calendar, person)
+    return Intent(rest, decision, span, unclear, calendar, person, view, by, time)
 
 
 def _by_name(subject: str) -> tuple[re.Match[str] | None, str]:

@@ -28,7 +28,7 @@ from cortext.index.search.features import NAMES, features
 from cortext.index.search.fuse import At, Scores, Signals
 from cortext.index.search.keyword_query import MOST_IN_A_ROW
 from cortext.index.search.query import ParsedQuery
-from cortext.index.search.words import STOP, camel_pieces, searchable, words_of
+from cortext.index.search.words import STOP, searchable, spellings, words_of
 from cortext.model.message import Message
 from cortext.model.query import number
 
@@ -128,6 +128,7 @@ IN_A_ROW = 1.5  # bonus for a message with the words of the question next to eac
 WHOLE, ALL = 1.5, 0.99  # another one if it has all of them, and one for the question's identifiers and paths
 DATED = 0.5  # bonus for a message of the time that the question names
 NAMED = 0.5  # bonus for a message that names who decided or said what the question asks about
+BY = 0.5  # bonus for a message of the role whose words the question asks for ("what did I say about")
 DECIDED = 1.5  # bonus for a message that decides what the question asks about, if it asks for a decision
 COVER = 0.5  # bonus for the session whose messages, taken together, have the most of the question
 LONG = 600  # characters from which on a message gets less from its neighbours
@@ -164,7 +165,7 @@ def rerank(
     said = [messages[at] for at in best]
     texts = [searchable(message) for message in said]
     signals = [found[at] for at in best]
-    is_dated = [_is_dated(query.when, message) for message in said]
+    is_dated = [_is_dated(query.intent.when, message) for message in said]
     of_that_time = {at for at, holds in zip(best, is_dated, strict=True) if holds}
     if len(best) < 2:
         return Reranked(scores, of_that_time, texts, max((one.meaning for one in signals), default=0.0))
@@ -172,12 +173,16 @@ def rerank(
     near = nearness.texts
     in_order, named = _verbatim(query, texts, rarity)
     # Errors are printed by tools: what holds the question's words as they stand there counts almost as if it was said.
+    # A bare call does not: it looks for them, too.
     tools = np.array([_is_of_a_tool(message) for message in said])
-    weight = 1 - (1 - TOOL) * (1 - PRINTED * np.maximum(in_order, named)) * tools
+    calls = np.array([message.role != "tool" for message in said]) & tools
+    weight = 1 - (1 - TOOL) * (1 - PRINTED * np.maximum(in_order, named) * ~calls) * tools
     decided = np.array([decides(text) for text in texts])
     bonus = DATED * np.array(is_dated) + DECIDED * decided + np.array([one.name for one in signals])
     bonus += COVER * _covered(nearness, best)
-    bonus += IN_A_ROW * in_order**2 + WHOLE * (in_order > ALL) + WHOLE * named
+    verbatim = IN_A_ROW * in_order**2 + WHOLE * (in_order > ALL) + WHOLE * named
+    bonus += verbatim * np.where(calls, TOOL, 1.0)
+    bonus += BY * np.array([message.role == query.intent.by for message in said])
     if query.person:
         bonus += NAMED * np.array([_names(query.person, text) for text in texts])
     untrained = _untrained(signals, weight, texts, near)
@@ -219,10 +224,11 @@ def _verbatim(
 
     First the share of its adjacent words that are next to each other (rare ones count more), then that of its things.
     """
-    words = words_of((query.error or query.said).lower())[:MOST_IN_A_ROW]
+    words = words_of((query.error.text if query.error is not None else query.said).lower())
+    words = words if len(words) <= 2 * MOST_IN_A_ROW else words[:MOST_IN_A_ROW] + words[-MOST_IN_A_ROW:]
     says_something = len(set(words) - STOP) > 1  # "the cache" is one word
     pairs = {f" {one} {other} ": rarity(one) + rarity(other) for one, other in pairwise(words) if says_something}
-    things = [_spellings(thing) for thing in query.things]
+    things = [[one[: -1 if word.begins else None] for one in spellings(word.bare)] for word in query.things]
     total = sum(pairs.values())
     in_order, named = np.zeros(len(texts)), np.zeros(len(texts))
     for at, text in enumerate(texts) if total or things else ():
@@ -230,12 +236,6 @@ def _verbatim(
         in_order[at] = sum(weight for pair, weight in pairs.items() if pair in row) / total if total else 0.0
         named[at] = sum(any(one in row for one in thing) for thing in things) / len(things) if things else 0.0
     return in_order, named
-
-
-def _spellings(thing: str) -> set[str]:
-    """Return `parseReply` and `parse_reply` as they are among the words of a text."""
-    pieces = words_of(" ".join(camel_pieces(thing) or [thing]).lower())
-    return {f" {' '.join(words_of(thing.lower()))} ", f" {' '.join(pieces)} ", f" {''.join(pieces)} "}
 
 
 def _is_of_a_tool(message: Message) -> bool:

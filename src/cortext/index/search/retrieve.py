@@ -17,6 +17,7 @@ from cortext.index.search.keyword_query import NAMES, QueryBuilder, between, res
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
 from cortext.index.search.query import ParsedQuery
+from cortext.index.search.words import is_written_in, searchable
 from cortext.model.query import FILTERS, moment
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FEW_KEYS = 1_500  # up to this many sessions restrict the query itself; beyond it, results are filtered afterwards
 CANDIDATES = 300
+OF_A_TIME = 5_000  # of the newest messages, if it is asked what was done at a time: of every session of that time
 MOST = 20_000
 NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
@@ -104,7 +106,7 @@ class Retriever:
         if asked is None:
             return Results({})
         newest = not query.wanted
-        hits = self._hits(asked, keys, limit, newest=newest)
+        hits = self._hits(asked, keys, OF_A_TIME if query.intent.is_only_work else limit, newest=newest)
         found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
         if newest:
             scores = in_order(found)
@@ -113,8 +115,10 @@ class Retriever:
         by_name = builder.build(query, restrictions, NAMES)
         named = [*hits, *(self._hits(by_name, keys, NAMED) if by_name is not None else ())]
         names = self._names(query, {key for key, place, _ in named if place >= NAME_PLACE})
-        if query.when is not None:  # what was said at that time is a candidate even if others have more of the words
-            during = [*restrictions, (tantivy.Occur.Must, between(generation.keywords, *query.when))]
+        if (
+            query.intent.when is not None
+        ):  # what was said at that time is a candidate even if others have more of the words
+            during = [*restrictions, (tantivy.Occur.Must, between(generation.keywords, *query.intent.when))]
             asked = builder.build(query, during)
             for key, place, score in self._hits(asked, keys, DURING) if asked is not None else ():
                 if place < NAME_PLACE:
@@ -125,8 +129,9 @@ class Retriever:
         for key, place, score in whole:
             found.setdefault((key, place), score)
         absent = builder.absent(query)
-        # Of `parseReplies`, the store has "parse" and "replies": that is near, and no answer.
-        is_whole = any(absent.get(word.bare, word.text) for word in query.wanted)
+        if read is not None and not exact:
+            absent |= _unwritten(query, absent, builder, read)
+        is_answered = _is_answered(query, absent)
         has_words = bool(found or names) and builder.occurs(query)
         if not has_words:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
@@ -157,7 +162,7 @@ class Retriever:
                 builder.lit,
                 signals,
                 far=near.far,
-                has_words=has_words and is_whole,
+                has_words=has_words and is_answered,
                 absent=absent,
                 meaningless=near.trouble,
             )
@@ -180,7 +185,7 @@ class Retriever:
             signals,
             ranked.dated,
             near.far,
-            has_words=has_words and is_whole,
+            has_words=has_words and is_answered,
             has_few=has_few,
             absent=absent,
             meaningless=near.trouble,
@@ -299,6 +304,34 @@ class Retriever:
             last = moment(before, end=True) if before else 99991231235959
             found.append((Occur.Must, between(self._generation.keywords, first, last)))
         return found
+
+
+def _is_answered(query: ParsedQuery, absent: Mapping[str, str]) -> bool:
+    """Whether what has words of a query may answer it: not if its error is nowhere, or all of its things, or all words.
+
+    Of `parseReplies`, the store has "parse" and "replies": that is near, and no answer. A word that occurs in another
+    spelling, which was looked for instead, is there.
+    """
+    if query.error is not None and query.error.text in absent:
+        return False
+    missing = {text for text, instead in absent.items() if not instead}
+    things = {word.bare for word in query.things}
+    return not (things and things <= missing) and any(word.bare not in missing for word in query.wanted)
+
+
+def _unwritten(query: ParsedQuery, absent: Mapping[str, str], builder: QueryBuilder, read: Read) -> dict[str, str]:
+    """Return the things of a query that no message has as they are written, only their words in a row.
+
+    For `--no-shadow-branch`, "no shadow branch" is near, and no more. That is said only where few messages have the
+    words, because these are read.
+    """
+    gone: dict[str, str] = {}
+    for word in query.things:
+        places = builder.few(word) if word.bare not in absent and not word.phrase else []
+        texts = [searchable(message) for message in read(places).values()] if places else []
+        if texts and not any(is_written_in(word.bare, text, begins=word.begins) for text in texts):
+            gone[word.bare] = ""
+    return gone
 
 
 def _rarity(generation: Generation, word: str) -> float:

@@ -13,16 +13,15 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from cortext.index.refresh import StoreSource
+from cortext.index.search.keywords import Keywords, WordList
 from cortext.index.search.reading import batches, log_fingerprint, only_grew
 from cortext.index.search.state import IndexState, Known
-from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import searchable
 from cortext.index.sessions import Changed, Row
 from cortext.model.message import Message
 
 if TYPE_CHECKING:
     from cortext.index.search.keyword_writer import KeywordWriter
-    from cortext.index.search.keywords import Keywords
 
 
 Progress = Callable[[int, int], None]

@@ -150,6 +150,54 @@ def camel_pieces(word: str) -> list[str]:
     return pieces if len(pieces) > 1 else []
 
 
+# Signs inside a word, an option, or letters and digits: no word of a sentence.
+_THING = re.compile(r"\w[_./:\\@#]+\w|^--\w|[^\W\d_]\d|\d[^\W\d_]")
+_AMOUNT = re.compile(r"\d+(?::\d+)*[a-z]{0,3}", re.IGNORECASE)  # "10th", "1990s", "10:30": words of a sentence
+_KEBAB = re.compile(r"[^\W\d_]\w*(?:-\w+)+")
+_NAME = re.compile(r"\w[\w-]*")
+_LINE = re.compile(r"(?::\d+)+$")
+_AROUND = "`'\"<>[](){}"
+LONGEST_AFFIX = 3  # characters of "e.g", "1st" and their like
+
+
+def is_thing(text: str) -> bool:
+    """Whether a word is an identifier, a path, an option, a version, a hash or an address, and so one as a whole."""
+    if len(text) <= LONGEST_AFFIX or SIGNS.search(text) or _AMOUNT.fullmatch(text):
+        return False
+    return bool(_THING.search(text) or camel_pieces(text) or _is_kebab(text))
+
+
+def _is_kebab(text: str) -> bool:
+    """Whether this is a name with hyphens: `no-shadow-branch`, `sha-256`, but not "cursor-based" or "end-to-end"."""
+    if not _KEBAB.fullmatch(text):
+        return False
+    _, *between, last = text.lower().split("-")
+    return STOP.isdisjoint(between) if between else last.isdecimal()
+
+
+def spellings(thing: str) -> set[str]:
+    """Return `parseReply` and `parse_reply` as they are among the words of a text, each between blanks."""
+    pieces = words_of(" ".join(camel_pieces(thing) or [thing]).lower())
+    return {f" {' '.join(words_of(thing.lower()))} ", f" {' '.join(pieces)} ", f" {''.join(pieces)} "}
+
+
+def is_written_in(thing: str, text: str, *, begins: bool = False) -> bool:
+    """Whether a text has a thing as it is written, not only its words in a row.
+
+    An identifier may be spelled in another way, and a path need not be followed by the line (`pool.go:88`). With
+    `begins`, the end of the thing may be missing.
+    """
+    if _NAME.fullmatch(thing):
+        row = f" {' '.join(words_of(text.lower()))} "
+        return any((one[:-1] if begins else one) in row for one in spellings(thing))
+    sought = _LINE.sub("", _folded(thing.strip(_AROUND)).removeprefix("./").rstrip("/"))
+    return sought in _folded(text)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().replace("\\", "/").split())
+
+
 def without_signs(text: str) -> tuple[str, str]:
     """Return a text without its unspaced runs, and those runs joined by dots."""
     rows = SIGNS.findall(text)

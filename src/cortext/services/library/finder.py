@@ -16,7 +16,7 @@ from cortext.model.order import tag_name
 from cortext.model.query import AMONG, ARCHIVED, FILTERS, STARRED, WORD, Query, check_filters
 from cortext.services.library.listing import Listing, in_place
 from cortext.services.library.search import Search
-from cortext.services.library.sources import Answer
+from cortext.services.library.sources import Answer, Match
 
 MOST_LISTED = 500  # sessions without a query
 MOST_FOUND = 60  # sessions with a query
@@ -151,8 +151,13 @@ class Finder:
         answer = self._search.search(query, fresh=False)
         # While typing, matches by meaning alone that are far behind the best are noise.
         least = WEAKEST * max((hit.score for hit in answer.hits), default=0.0)
-        hits = [hit for hit in answer.hits if hit.score >= least or any(match.highlights for match in hit.matches)]
+        hits = [hit for hit in answer.hits if hit.score >= least or any(map(_is_sure, hit.matches))]
         return answer._replace(hits=hits)
+
+
+def _is_sure(match: Match) -> bool:
+    """Whether a match was found by words, or by nothing but a time or other filters."""
+    return bool(match.highlights) or match.why in ((), ("date",))
 
 
 def order_filters(text: str) -> dict[str, str]:

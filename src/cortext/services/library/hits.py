@@ -25,6 +25,7 @@ Tokens = Callable[[str], list[tuple[str, int, int]]]  # returns the terms of a t
 WIDTH = 220  # characters of a snippet
 BLOCK = 20_000  # characters that are split into terms together
 NEIGHBOUR = 160  # characters of a neighbour
+REPEATED = 40  # characters of a text that is shown only once of a session; a shorter one may mean something else
 LAST = 99991231235959
 
 
@@ -175,11 +176,16 @@ class Check:
         self._must = [word for word in query.words if (word.must or word.phrase) and not word.excluded]
         self._excluded = [word for word in query.words if word.excluded]
         self._shown: set[tuple[str, str]] = set()
+        self._texts: set[tuple[str, str, str]] = set()  # long ones, by store and session
         self._unwanted = unwanted
 
     def is_copy(self, message: Message) -> bool:
         """Whether the message was shown already, or is also in a session that is left out."""
         return message.id in self._unwanted or (message.id, searchable(message)) in self._shown
+
+    def repeats(self, message: Message, row: Row) -> bool:
+        """Whether the same text was shown already of the same session: an error that was printed again, for example."""
+        return (row.root, row.id, _squeezed(searchable(message))) in self._texts
 
     def allows(self, message: Message, row: Row) -> bool:
         """Whether the message meets the conditions; if so, it counts as shown."""
@@ -191,6 +197,8 @@ class Check:
         if (self._must or self._excluded) and not self._has_words(text, row):
             return False
         self._shown.add((message.id, text))
+        if len(squeezed := _squeezed(text)) >= REPEATED:
+            self._texts.add((row.root, row.id, squeezed))
         return True
 
     def _has_words(self, text: str, row: Row) -> bool:
@@ -215,6 +223,10 @@ class Check:
             return bool(symbols)
         size = len(wanted)
         return any(stems[start : start + size] == wanted for start in range(len(stems) - size + 1))
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
 
 
 def session_filters(query: ParsedQuery) -> dict[str, str]:

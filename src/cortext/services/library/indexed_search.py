@@ -183,6 +183,8 @@ class IndexedSearch:
             if check.is_copy(message):  # in a fork its neighbours are copies too
                 copies.append(seq)
                 continue
+            if check.repeats(message, row):
+                continue
             if not check.allows(message, row):
                 continue
             shown = snippet(clean(searchable(message)), ranking.results.terms, self._engine.tokens)
@@ -218,7 +220,7 @@ def _in_order(results: Results, reading: QueryReading) -> Iterator[Ranked]:
 
 def _deciding(query: ParsedQuery) -> Callable[[str], float]:
     """Return what says how much of the query's subject a text decides; nothing does if it asks for no decision."""
-    if not query.decision:
+    if not query.intent.decision:
         return lambda text: 0.0
     from cortext.services.text.decisions import decided_share, topic_words
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from cortext.index.search.engine import Engine, Updated
 from cortext.index.search.generation import Status
 from cortext.index.search.models import Models
+from cortext.index.search.named_time import days_of
 from cortext.index.search.query import ParsedQuery, parse
 from cortext.index.sessions import Row
 from cortext.model.query import Among, Query, number
@@ -25,6 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 LIMIT, PER_SESSION = 20, 3  # results, and messages of each, unless the query says otherwise
 MOST_NAMED = 5  # absent words that are named
+MOST_NEAR = 5  # results, if none answers: what is only near does not fill a page
 SAMPLE = 20_000  # characters of a session by whose rarest words similar ones are found
 
 
@@ -36,7 +38,12 @@ def note_of(answer: Answer, text: str) -> str:
 
 
 def lacking(answer: Answer, text: str) -> str:
-    """Return what of a query occurs nowhere, in a sentence, and what was looked for instead; empty if all occurs."""
+    """Return what of a query occurs nowhere, in a sentence, and what was looked for instead; empty if all occurs.
+
+    Of a question that names nothing but a time: that nothing was said then.
+    """
+    if answer.silent:
+        return f"Nothing was said {terminal.line(answer.silent)}."
     words = [_quoted(word) for word in list(answer.absent)[:MOST_NAMED]]
     if not words and answer.is_only_near:
         return f"No message contains {'most of these words' if answer.has_few else _quoted(text)}."
@@ -50,8 +57,11 @@ def lacking(answer: Answer, text: str) -> str:
 
 def nothing_of(answer: Answer, text: str) -> str:
     """Return what is said if nothing was found: the filters may be the reason."""
-    filters = [f"{name}:{terminal.line(value)}" for name, value in answer.filters.items()]
-    found = f"Nothing was found with {' '.join(filters)}." if filters else "Nothing was found."
+    given = answer.filters.items()
+    of_the_time = ("after", "before", "role") if answer.silent else ()
+    filters = [f"{name}:{terminal.line(value)}" for name, value in given if name not in of_the_time]
+    nothing = f"Nothing was said {terminal.line(answer.silent)}" if answer.silent else "Nothing was found"
+    found = f"{nothing} with {' '.join(filters)}." if filters else f"{nothing}."
     return f"{found} {lacking(answer, text)}" if answer.absent else found
 
 
@@ -164,7 +174,10 @@ class Search:
         return self._answer(query, self._messages, fresh=fresh)
 
     def _answer(self, query: Query, ask: Callable[[ParsedQuery, Query], Answer], *, fresh: bool) -> Answer:
-        """Ask, and if nothing has the phrases of a question, ask without their quotes."""
+        """Ask, and if nothing has the phrases of a question, ask without their quotes.
+
+        If the user said nothing at a time, ask what the model said.
+        """
         with self._turn:
             if fresh:
                 self.refresh(meaning=not query.exact)
@@ -174,8 +187,17 @@ class Search:
             if not answer.hits and not query.exact and unquoted is not None:
                 absent, answer = answer.absent, ask(unquoted, query)
                 answer = answer._replace(is_only_near=bool(answer.hits), absent={**absent, **answer.absent})
+            by_model = parsed.by_model()
+            if not answer.hits and by_model is not None:
+                answer = ask(by_model, query)
+            if answer.is_only_near:
+                answer = answer._replace(hits=answer.hits[:MOST_NEAR])
+            intent = parsed.intent
+            asked_time = f"{intent.time} ({days_of(intent.when)})" if intent.is_only_work and intent.when else ""
+            is_silent = not answer.hits and not self._listing.served  # a server is not asked for a time alone
             return in_place(answer)._replace(
-                unclear=parsed.unclear,
+                unclear=intent.unclear,
+                silent=asked_time if is_silent else "",
                 filters=parsed.filters,
                 is_current=self._is_current,
                 damaged=self.damaged(parsed, query.among),

@@ -69,7 +69,7 @@ class ServedSearch:
                 return False
             if row.id in query.leave_out or not all(meets(row, *each) for each in conditions):
                 return False
-            if check.is_copy(message):
+            if check.is_copy(message) or check.repeats(message, row):
                 return False
             return check.allows(message, row)
 

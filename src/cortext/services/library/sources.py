@@ -8,6 +8,7 @@ answer is an error is the caller's choice (see `Listing.reachable`).
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -17,6 +18,7 @@ from cortext.errors import CortextError, StoreUnreachable
 from cortext.index.refresh import StoreSource
 from cortext.index.sessions import COLUMNS, Row, SessionIndex
 from cortext.io import locks
+from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.order import tag_name
 from cortext.model.query import (
@@ -77,6 +79,7 @@ class Answer(NamedTuple):
     has_few: bool = False  # if so: some of the words were found
     absent: Mapping[str, str] = {}  # what of the query occurs nowhere, by what was looked for instead
     unclear: str = ""  # what sounds like a time, but is none that is known
+    silent: str = ""  # the time that was asked for, if nothing was said then: "yesterday (2026-11-18)"
     filters: Mapping[str, str] = {}  # those that were applied, also if they were in the text
     meaningless: str = ""  # why only words were compared, not meanings
     is_current: bool = True  # whether everything was indexed when the index was last brought up to date
@@ -89,6 +92,18 @@ class Answer(NamedTuple):
         return [hit.session for hit in self.hits]
 
     @property
+    def names(self) -> list[str]:
+        """What the sessions are called on a screen: of several with the same name, with what tells them apart.
+
+        That is the project, the day, the minute or the id: the first that is another one for each of them.
+        """
+        alike: dict[str, list[Row]] = {}
+        for row in self.rows:
+            alike.setdefault(" ".join(row.name.split()).casefold(), []).append(row)
+        shown = {(row.root, row.id): name for rows in alike.values() for row, name in _told_apart(rows)}
+        return [shown[row.root, row.id] for row in self.rows]
+
+    @property
     def incomplete(self) -> str:
         """Why something may be missing, in a sentence; empty if nothing is."""
         reasons = [error.message for error in self.away.values()]
@@ -98,6 +113,30 @@ class Answer(NamedTuple):
         """Raise StoreUnreachable if a server did not answer."""
         for error in self.away.values():
             raise error
+
+
+_DIFFERENCES: tuple[Callable[[Row], str], ...] = (
+    lambda row: os.path.basename(row.project.rstrip("/")),
+    lambda row: clock.day(row.last_active),
+    lambda row: clock.minute(row.last_active),
+    lambda row: row.id,
+)
+
+
+def _told_apart(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
+    """Yield sessions of one name, each with the name to show."""
+    distinct = list({(row.root, row.id): row for row in rows}.values())
+    if len(distinct) == 1 or not distinct[0].title:
+        yield from ((row, row.name) for row in distinct)
+        return
+    for difference in _DIFFERENCES:
+        values = [difference(row) for row in distinct]
+        if len(set(values)) == len(values) or difference is _DIFFERENCES[-1]:
+            yield from (
+                (row, f"{row.name} · {value}" if value else row.name)
+                for row, value in zip(distinct, values, strict=True)
+            )
+            return
 
 
 def incomplete_line(missing: Iterable[str], *, is_current: bool = True, damaged: int = 0) -> str:

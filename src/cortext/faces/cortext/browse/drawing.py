@@ -27,12 +27,16 @@ _NARROW = 70  # columns below which a row of the list shows only its title and d
 MOST_LINES = 60  # lines of an unfolded tool result
 
 
-def entry_lines(hit: SessionHit, cells: int, *, chosen: bool, wide: bool) -> list[Line]:
-    """Return a session of the list: one line if space is short, else its title, its facts, and a snippet."""
+def entry_lines(hit: SessionHit, cells: int, *, chosen: bool, wide: bool, name: str = "") -> list[Line]:
+    """Return a session of the list: one line if space is short, else its title, its facts, and a snippet.
+
+    `name` is what it is called among the others.
+    """
     row = hit.session
+    name = name or row.name
     mark = "›" if chosen else " "
     style = "class:chosen" if chosen else "class:name"
-    name = terminal.line(f"★ {row.name}" if row.starred else row.name)
+    name = terminal.line(f"★ {name}" if row.starred else name)
     if not wide:
         facts = cut(terminal.line(_few_facts(row, cells)), 36)
         room = max(8, cells - width(facts) - 4)

@@ -42,6 +42,7 @@ from cortext.services.library.sources import Answer, Match, SessionHit, meets, s
 from cortext.wiring.stores import Stores
 
 WIDE = 100  # columns from which the preview is beside the list
+MOST_NOTE = 3  # lines about what occurs nowhere, above the list
 SMALLEST = (40, 10)  # columns and rows below which nothing useful fits
 _STYLE = Style.from_dict(
     {
@@ -273,13 +274,16 @@ class Browser:
             if state.note:
                 return []
             text = NO_MATCH if state.query != Query() else EMPTY
-            return _joined([[("class:dim", line)] for line in drawing.wrap(text, cells)])
+            return _joined([[("class:dim", line)] for line in drawing.wrap(f"{state.lacking} {text}".strip(), cells)])
+        above = drawing.wrap(terminal.line(state.lacking), cells)[:MOST_NOTE] if state.lacking else []
+        height = max(1, height - len(above))
         each = (3 if state.hits[0].matches else 2) if wide else 1
         fitting = max(1, height // each)
         first = max(0, min(state.cursor - fitting // 2, len(state.hits) - fitting))
-        lines: list[drawing.Line] = []
+        lines: list[drawing.Line] = [[("class:title", line)] for line in above]
         for index in range(first, min(first + fitting, len(state.hits))):
-            lines += drawing.entry_lines(state.hits[index], cells, chosen=index == state.cursor, wide=wide)
+            is_chosen = index == state.cursor
+            lines += drawing.entry_lines(state.hits[index], cells, chosen=is_chosen, wide=wide, name=state.names[index])
         return _joined(lines)
 
     def _preview(self) -> StyleAndTextTuples:

@@ -11,6 +11,7 @@ from cortext.faces.cortext.browse.work import Wanted
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.services.library.finder import FinderAnswer, order_filters, order_text
+from cortext.services.library.search import note_of
 from cortext.services.library.sources import SessionHit
 
 SWITCHED = ("tool", "type", "status", "tag")  # by keys
@@ -23,6 +24,8 @@ class BrowserState:
         self.here, self._ask, self._read = here, ask, read
         self.query = Query()
         self.hits: Sequence[SessionHit] = ()
+        self.names: Sequence[str] = ()  # of the hits
+        self.lacking = ""  # what of the query occurs nowhere
         self.choices: Mapping[str, Sequence[str]] = {}
         self.cursor = 0
         self.note = "reading…"
@@ -85,7 +88,8 @@ class BrowserState:
             self.problem = _on_one_line(answer)
             return
         self.problem = answer.answer.incomplete or self.problem
-        self.hits, self.cursor = answer.answer.hits, 0
+        self.hits, self.names, self.cursor = answer.answer.hits, answer.answer.names, 0
+        self.lacking = note_of(answer.answer, query.text) if query.text.strip() else ""
         self.choices = answer.values
         self._read_chosen()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from itertools import pairwise
 
 from cortext.faces.cortext.commands._which import HELP, which_row
@@ -20,7 +19,7 @@ from cortext.services.library import last_command
 from cortext.services.library.json_views import hit_json
 from cortext.services.library.last_command import PROGRAM
 from cortext.services.library.search import Search, note_of, nothing_of
-from cortext.services.library.sources import Answer, Match, SessionHit, incomplete_line
+from cortext.services.library.sources import Answer, Match, incomplete_line
 
 INDENT = "      "  # before the continuation lines of a folded snippet
 
@@ -69,7 +68,7 @@ def run(arguments: list[str]) -> int:
         note = note_of(answer, query.text)
         if note:
             print(note)
-        print_found(answer.hits)
+        print_found(answer)
     else:
         print(nothing_of(answer, query.text))
     return report_missing(answer.away) or (0 if answer.hits or options.json else 1)
@@ -80,12 +79,12 @@ def print_hits(answer: Answer) -> None:
     print_json([hit_json(item.session, match, answer) for item in answer.hits for match in item.matches])
 
 
-def print_found(hits: Sequence[SessionHit]) -> None:
+def print_found(answer: Answer) -> None:
     """Print each session, then its messages with the words highlighted; the numbers refer to these from now on."""
-    for number, item in enumerate(hits, 1):
+    for number, (item, name) in enumerate(zip(answer.hits, answer.names, strict=True), 1):
         row = item.session
         before = f"{number}. "
-        print(before + paint(folded(terminal.line(row.name), first=len(before), indent=len(INDENT)), "bold"))
+        print(before + paint(folded(terminal.line(name), first=len(before), indent=len(INDENT)), "bold"))
         facts = [row.id, row.type or row.kind, row.tool, row.status, row.place, clock.ago(row.last_active)]
         details = terminal.line(" · ".join(fact for fact in facts if fact))
         print("   " + paint(folded(details, first=3, indent=len(INDENT)), "dim"))
@@ -94,7 +93,7 @@ def print_found(hits: Sequence[SessionHit]) -> None:
             first = len(f"   {role} #{match.seq}  ")
             print(f"   {paint(role, 'cyan')} {paint(f'#{match.seq}', 'dim')}  {highlighted(match, first)}")
         print()
-    last_command.remember_list(PROGRAM, ((item.session.root, item.session.id) for item in hits))
+    last_command.remember_list(PROGRAM, ((row.root, row.id) for row in answer.rows))
     sys.stdout.flush()  # the hint comes last, even if both go to the same pipe
     print("Continue one with `cortext resume ID`, read it with `cortext show ID`.", file=sys.stderr)
 
@@ -171,7 +170,7 @@ def run_similar(arguments: list[str]) -> int:
     if options.json:
         print_hits(Answer(found))
     elif found:
-        print_found(found)
+        print_found(Answer(found))
     else:
         print("No similar session was found.")
     return 0
