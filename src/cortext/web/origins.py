@@ -17,7 +17,7 @@ from cortext.safety import terminal
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Commit, line_of, locate, locate_inside
 from cortext.services.origin.session_edits import EditSource as Origins
-from cortext.services.origin.touched import Touch, touched
+from cortext.services.origin.session_edits import Touch, touched
 from cortext.services.origin.why import NOT_KNOWN, Attribution, Why
 from cortext.services.projects.repository import is_below, top_of
 from cortext.web.home import short_path

@@ -15,8 +15,7 @@ from cortext.faces.terminal.run import Command
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.origin.history import line_of, locate
-from cortext.services.origin.session_edits import EditSource
-from cortext.services.origin.touched import touch_json, touched
+from cortext.services.origin.session_edits import EditSource, touch_json, touched
 from cortext.services.origin.why import NOT_KNOWN, Why, commit_origins_json, file_json, line_json
 
 if TYPE_CHECKING:
