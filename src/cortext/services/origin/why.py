@@ -24,8 +24,9 @@ from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Addition, BlamedLine, Commit, GitHistory, is_distinctive, normalised
 from cortext.services.origin.session_edits import EditSource, Replay, SessionEdit
-from cortext.services.text.decisions import decisions_in, topic_words
+from cortext.services.text.decisions import topic_words
 from cortext.services.text.sentences import sentences
+from cortext.services.text.settled import decisions_in
 
 LONGEST_QUOTE = 400  # characters of each quotation
 BEFORE = 12  # messages before a turn in which a decision may have been made
@@ -78,7 +79,7 @@ def reason_for(messages: Sequence[Message], written: SessionEdit) -> Reason:
     reason.said = _last_sentence(messages[start : at + 1])
     near = messages[max(0, start - BEFORE) : at + 1]
     words = topic_words(f"{written.edit.path.rpartition('/')[2]} {reason.ask}")
-    decided = decisions_in(near, words, [written.seq, reason.ask_seq])
+    decided = decisions_in(near, words)
     if decided:
         best = max(decided, key=lambda decision: (decision.score, decision.seq))
         reason.decision, reason.decision_seq = _quoted(best.text), best.seq
