@@ -301,6 +301,25 @@ def test_what_cannot_be_answered_says_what_to_do(project: Path, tmp_path: Path) 
 
 
 @pytest.mark.req("FIND-07")
+@pytest.mark.parametrize(
+    ("lines", "typed", "confidence"),
+    [(2, 30, []), (5, 30, []), (6, 30, ["medium"]), (2, 8, ["medium"]), (20, 180, ["medium"]), (20, 20, ["high"])],
+)
+def test_a_few_lines_of_a_large_commit_do_not_name_a_conversation(
+    project: Path, lines: int, typed: int, confidence: list[str]
+) -> None:
+    agent = Agent(project).user("Describe the birds.")
+    agent.write("birds.txt", "".join(f"The heron of pool {number} fishes alone\n" for number in range(lines))).save()
+    (project / "shore.txt").write_text(
+        "".join(f"The meadow beyond gate {number} floods early\n" for number in range(typed)), encoding="utf-8"
+    )
+    commit(project, agent.time + 60)
+    found = why(project, "--commit", "HEAD").json
+    assert [one["confidence"] for one in found["origins"]] == confidence
+    assert found["lines"] == lines + typed
+
+
+@pytest.mark.req("FIND-07")
 def test_an_agent_can_ask_about_lines_of_its_own_project(project: Path, home: Path, tmp_path: Path) -> None:
     agent = heron(project).save()
     secret = "sk-ant-" + "api03-" + "A7d9Kq2mZx" * 9 + "AA"

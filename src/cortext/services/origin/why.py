@@ -34,6 +34,7 @@ BEFORE = 12  # messages before a turn in which a decision may have been made
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 NEAR = 30  # lines before and after one that are looked at together with it
 ENOUGH = 3  # distinctive lines that leave no doubt
+MANY, SHARE = 20, 0.15  # lines, or their share, of a commit that a session must have written to be behind it
 SLACK = 60.0  # seconds by which clocks may differ
 AMENDED = 7_200.0  # seconds after which a commit is rather rebased, with the lines that it had, than amended
 NOT_KNOWN = "Not by an agent, as far as is known"
@@ -216,7 +217,7 @@ class Why:
         total = sum(map(len, by_path.values()))
         origins = []
         for key, count in counts.most_common():
-            confidence = _confidence(count, total, is_sure=first[key].is_sure)
+            confidence = _of_commit(count, total, is_sure=first[key].is_sure)
             if confidence != LOW:
                 origin = Attribution(row=first[key].row, confidence=confidence, matched=count, lines=total)
                 origins.append(self._explained(origin, first[key]))
@@ -292,6 +293,14 @@ def _confidence(matched: int, lines: int, *, is_sure: bool) -> str:
     if matched >= ENOUGH and 2 * matched >= lines:
         return HIGH
     return MEDIUM if matched > 1 or (is_sure and lines <= ENOUGH) else LOW
+
+
+def _of_commit(count: int, total: int, *, is_sure: bool) -> str:
+    """Return how sure it is that a session is behind a commit: a few lines of a larger one may be chance."""
+    confidence = _confidence(count, total, is_sure=is_sure)
+    if confidence == MEDIUM and total > ENOUGH and count < MANY and count < SHARE * total:
+        return LOW
+    return confidence
 
 
 def _committed_before(written: SessionEdit, commit: Commit | None, added: Iterable[Commit]) -> bool:
