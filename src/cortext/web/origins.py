@@ -142,10 +142,9 @@ def _at(row: Row, seq: int) -> str:
 def _origin(origin: Attribution) -> dict[str, Any]:
     row, reason = origin.row, origin.reason
     assert row is not None
-    sure = f"{origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} lines"
     quotes = list(_quotes(origin)) if reason is not None else []
     session = _session(row, reason.seq if reason is not None else -1)
-    return {**session, "sure": sure, "quotes": quotes, "resume": address(row, "continue")}
+    return {**session, "sure": origin.evidence(), "quotes": quotes, "resume": address(row, "continue")}
 
 
 def _quotes(origin: Attribution) -> Iterator[tuple[str, str, str]]:

@@ -95,6 +95,7 @@ class OriginData(msgspec.Struct, kw_only=True):
     matched_lines: int
     compared_lines: int
     turn: TurnData | None = None
+    named_by_commit: bool = False
 
 
 class CommitData(msgspec.Struct, kw_only=True):

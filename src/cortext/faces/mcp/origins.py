@@ -73,7 +73,7 @@ def _origin_entry(origin: Attribution) -> tuple[str, Json]:
     row, turn = without_secrets(origin.row), origin.reason
     lines = [
         f"# {session_line(row)}",
-        f"  {origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} lines",
+        f"  {origin.evidence()}",
     ]
     if turn is not None:
         quotations = (
@@ -85,7 +85,7 @@ def _origin_entry(origin: Attribution) -> tuple[str, Json]:
         )
         lines += [f"  {f'[{seq}] ' if seq >= 0 else ''}{label}: {text}" for label, seq, text in quotations if text]
     whole = origin_json(origin)
-    names = ("confidence", "matched_lines", "compared_lines", "turn")
+    names = ("confidence", "named_by_commit", "matched_lines", "compared_lines", "turn")
     return "\n".join(lines), {"session": session_data(row), **{name: whole[name] for name in names}}
 
 

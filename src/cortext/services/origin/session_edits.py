@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -12,8 +13,10 @@ import msgspec
 
 from cortext.errors import CortextError, NotFound
 from cortext.model import clock
-from cortext.model.message import Message
-from cortext.model.wording import times
+from cortext.model.message import ASSISTANT, Message
+from cortext.model.wording import clip, times
+from cortext.safety.secrets.masking import mask
+from cortext.services.digest.asks import answered_before, turns
 from cortext.services.digest.calls import CHANGED, CREATED, READ, calls_in
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Listing, Row
@@ -22,10 +25,16 @@ from cortext.services.origin.edits import Edit, edits_in
 from cortext.services.origin.history import is_distinctive, lines_of, locate
 from cortext.services.projects.projects import Projects
 from cortext.services.projects.repository import Repository, is_below, repository_of
+from cortext.services.text.decisions import topic_words
+from cortext.services.text.sentences import sentences
+from cortext.services.text.settled import decisions_in
 
 MOST_SESSIONS = 200  # sessions that are read for one file: those that name it, the likeliest first
 MOST_WORDS = 24  # words of the lines by which the sessions are ranked
 _WORD = re.compile(r"[^\W_]{4,}")
+
+LONGEST_QUOTE = 400  # characters of each quotation
+BEFORE = 12  # messages before a turn in which a decision may have been made
 
 # How sure it is that a path means the file.
 OTHER, ALIKE, SAME = range(3)
@@ -77,6 +86,22 @@ class EditSource:
             for row in search.naming(" ".join((f'"{name}"', *words)), limit=MOST_SESSIONS):
                 found.setdefault((row.root, row.id), row)
         return list(found.values())
+
+    def held_as(self, keys: Sequence[str]) -> list[Row]:
+        """Return the sessions that their AI tools know by these ids; of conversations of a workspace, the newest."""
+        rows = self.listing.rows()
+        ends = tuple(f"-{key}" for key in keys)
+        found = [row for row in rows if row.id.endswith(ends)]
+        if len(found) < len(keys):
+            others = [row for row in rows if row.kind == "workspace" and row not in found][:MOST_SESSIONS]
+            found += [row for row in others if self._key_of(row) in keys]
+        return found
+
+    def _key_of(self, row: Row) -> str:
+        try:
+            return self.listing.found(row).session.origin.session_id
+        except (CortextError, OSError):
+            return ""
 
     def expect(self, paths: Iterable[str]) -> None:
         """Prepare for questions about these files: a session is then read once for all of them."""
@@ -186,6 +211,68 @@ def _words(lines: Iterable[str]) -> list[str]:
     """Return words of distinctive lines, the longest first."""
     words = {word for line in lines if is_distinctive(line) for word in _WORD.findall(line)}
     return sorted(words, key=lambda word: (-len(word), word))[:MOST_WORDS]
+
+
+# ── the turn that led to an edit ─────────────────────────────────────────────────────────────────────
+
+
+class Reason(msgspec.Struct, kw_only=True):
+    """The message of an edit and its time, and quotations without secrets, each with the number of its message."""
+
+    seq: int
+    timestamp: str
+    call: str  # the name of the tool call
+    path: str  # as the tool named it
+    ask: str = ""
+    ask_seq: int = -1
+    answers: str = ""  # what a short ask ("yes") agrees with
+    said: str = ""
+    decision: str = ""
+    decision_seq: int = -1
+
+
+def reason_for(messages: Sequence[Message], written: SessionEdit) -> Reason:
+    """Return the turn of an edit."""
+    at = next((index for index, message in enumerate(messages) if message.seq == written.seq), 0)
+    message = messages[at] if messages else None
+    reason = Reason(
+        seq=written.seq,
+        timestamp=message.timestamp if message is not None else "",
+        call=_quoted(written.edit.name, 60),
+        path=_quoted(written.edit.path),
+    )
+    asked = turns(messages)
+    index = bisect_right([turn.start for turn in asked], at) - 1
+    start = 0
+    if index >= 0:
+        turn = asked[index]
+        start = turn.start
+        reason.ask, reason.ask_seq = _quoted(turn.ask), messages[start].seq
+        if turn.is_short:
+            reason.answers = _quoted(answered_before(messages, turn))
+    reason.said = _last_sentence(messages[start : at + 1])
+    near = messages[max(0, start - BEFORE) : at + 1]
+    words = topic_words(f"{written.edit.path.rpartition('/')[2]} {reason.ask}")
+    decided = decisions_in(near, words)
+    if decided:
+        best = max(decided, key=lambda decision: (decision.score, decision.seq))
+        reason.decision, reason.decision_seq = _quoted(best.text), best.seq
+    return reason
+
+
+def _last_sentence(messages: Sequence[Message]) -> str:
+    """Return the last sentence of the model before an edit."""
+    for message in reversed(messages):
+        if message.role == ASSISTANT and message.content.strip():
+            found = sentences(message.content)
+            if found:
+                return _quoted(found[-1])
+    return ""
+
+
+def _quoted(text: str, longest: int = LONGEST_QUOTE) -> str:
+    """Return a text as it may be shown: masked before it is cut, because half a secret cannot be recognised."""
+    return clip(mask(text).text, longest)
 
 
 # ── which conversations used it ──────────────────────────────────────────────────────────────────────

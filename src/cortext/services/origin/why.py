@@ -7,7 +7,6 @@ the same field names on the command line and for agents.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,20 +15,11 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, Message
-from cortext.model.wording import amount, clip
-from cortext.safety.secrets.masking import mask
-from cortext.services.digest.asks import answered_before, turns
+from cortext.model.wording import amount
 from cortext.services.library.json_views import Json, session_json
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Listing, Row
 from cortext.services.origin.history import Addition, BlamedLine, Commit, GitHistory, is_distinctive, normalised
-from cortext.services.origin.session_edits import EditSource, Replay, SessionEdit
-from cortext.services.text.decisions import topic_words
-from cortext.services.text.sentences import sentences
-from cortext.services.text.settled import decisions_in
-
-LONGEST_QUOTE = 400  # characters of each quotation
-BEFORE = 12  # messages before a turn in which a decision may have been made
+from cortext.services.origin.session_edits import EditSource, Reason, Replay, SessionEdit, reason_for
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 NEAR = 30  # lines before and after one that are looked at together with it
@@ -43,65 +33,6 @@ NO_EDIT = "no stored conversation wrote it before it was committed"
 EARLIER = "an agent wrote the same line, but an earlier commit accounts for that"
 
 
-class Reason(msgspec.Struct, kw_only=True):
-    """The message of an edit and its time, and quotations without secrets, each with the number of its message."""
-
-    seq: int
-    timestamp: str
-    call: str  # the name of the tool call
-    path: str  # as the tool named it
-    ask: str = ""
-    ask_seq: int = -1
-    answers: str = ""  # what a short ask ("yes") agrees with
-    said: str = ""
-    decision: str = ""
-    decision_seq: int = -1
-
-
-def reason_for(messages: Sequence[Message], written: SessionEdit) -> Reason:
-    """Return the turn of an edit."""
-    at = next((index for index, message in enumerate(messages) if message.seq == written.seq), 0)
-    message = messages[at] if messages else None
-    reason = Reason(
-        seq=written.seq,
-        timestamp=message.timestamp if message is not None else "",
-        call=_quoted(written.edit.name, 60),
-        path=_quoted(written.edit.path),
-    )
-    asked = turns(messages)
-    index = bisect_right([turn.start for turn in asked], at) - 1
-    start = 0
-    if index >= 0:
-        turn = asked[index]
-        start = turn.start
-        reason.ask, reason.ask_seq = _quoted(turn.ask), messages[start].seq
-        if turn.is_short:
-            reason.answers = _quoted(answered_before(messages, turn))
-    reason.said = _last_sentence(messages[start : at + 1])
-    near = messages[max(0, start - BEFORE) : at + 1]
-    words = topic_words(f"{written.edit.path.rpartition('/')[2]} {reason.ask}")
-    decided = decisions_in(near, words)
-    if decided:
-        best = max(decided, key=lambda decision: (decision.score, decision.seq))
-        reason.decision, reason.decision_seq = _quoted(best.text), best.seq
-    return reason
-
-
-def _last_sentence(messages: Sequence[Message]) -> str:
-    """Return the last sentence of the model before an edit."""
-    for message in reversed(messages):
-        if message.role == ASSISTANT and message.content.strip():
-            found = sentences(message.content)
-            if found:
-                return _quoted(found[-1])
-    return ""
-
-
-def _quoted(text: str, longest: int = LONGEST_QUOTE) -> str:
-    """Return a text as it may be shown: masked before it is cut, because half a secret cannot be recognised."""
-    return clip(mask(text).text, longest)
-
-
 class Attribution(msgspec.Struct, kw_only=True):
     """Where something comes from. Without a session it is not known, and `why_not` says why."""
 
@@ -111,6 +42,13 @@ class Attribution(msgspec.Struct, kw_only=True):
     lines: int = 0  # distinctive lines that were compared
     why_not: str = ""
     reason: Reason | None = None
+    is_named: bool = False  # whether the commit names it, in an `Entire-Checkpoint` trailer
+
+    def evidence(self, unit: str = "lines") -> str:
+        """Return how sure it is and why, as a clause."""
+        wrote = f"it wrote {self.matched} of {self.lines} {unit}" if self.matched else ""
+        named = "the commit names it" if self.is_named else ""
+        return f"{self.confidence} confidence: {' and '.join(filter(None, (named, wrote)))}"
 
 
 class LineOrigin(msgspec.Struct, kw_only=True):
@@ -137,6 +75,17 @@ class CommitOrigins(msgspec.Struct, kw_only=True):
     lines: int  # distinctive lines
     origins: list[Attribution]
 
+    def likeliest(self) -> list[Row]:
+        """Return the session behind it, or several if none of them can be it alone, the likeliest first.
+
+        That is the one that the commits name, else the one that wrote most of the lines of all that are known.
+        """
+        named = [origin for origin in self.origins if origin.is_named]
+        origins = named or self.origins
+        if origins and not named and 2 * origins[0].matched > sum(origin.matched for origin in origins):
+            origins = origins[:1]
+        return [origin.row for origin in origins if origin.row is not None]
+
 
 class _Verdict(NamedTuple):
     """The edit that wrote a line, if it counts, and whether one did not count because of an earlier commit."""
@@ -150,6 +99,11 @@ class Why:
 
     def __init__(self, library: EditSource, history: GitHistory) -> None:
         self._library, self._history = library, history
+
+    @property
+    def listing(self) -> Listing:
+        """The sessions that are looked at."""
+        return self._library.listing
 
     def line(self, path: str, number: int) -> LineOrigin:
         """Return where a line comes from. Raises UsageError if the file has no such line."""
@@ -196,32 +150,52 @@ class Why:
         return FileOrigins(path=path, lines=len(found), unknown=len(found) - counts.total(), origins=origins)
 
     def commit(self, revision: str) -> CommitOrigins:
-        """Return the sessions that wrote the lines that a commit added."""
-        commit, additions = self._history.commit(revision)
-        by_path: dict[str, list[Addition]] = {}
-        for addition in additions:
-            if is_distinctive(addition.text):
-                by_path.setdefault(addition.path, []).append(addition)
+        """Return the sessions that wrote the lines that a commit added. Raises UsageError if it is a merge."""
+        return self._of_commits([self._history.commit(revision)])
+
+    def behind(self, name: str) -> CommitOrigins:
+        """Return the same for all commits behind a commit, a merge or a pull request: see `commits_of`."""
+        return self._of_commits([self._history.commit(sha) for sha in self._history.commits_of(name)])
+
+    def _of_commits(self, changes: Sequence[tuple[Commit, list[Addition]]]) -> CommitOrigins:
+        by_path: dict[tuple[str, str], list[BlamedLine]] = {}
+        for commit, additions in changes:
+            for one in additions:
+                if is_distinctive(one.text):
+                    line = BlamedLine(number=one.number, text=one.text, path=one.path, commit=commit)
+                    by_path.setdefault((commit.sha, one.path), []).append(line)
         counts: Counter[tuple[str, str]] = Counter()
         first: dict[tuple[str, str], SessionEdit] = {}
-        files: dict[tuple[str, str], set[str]] = {}
-        self._library.expect(by_path)
-        for path, added in by_path.items():
-            lines = [BlamedLine(number=one.number, text=one.text, path=path, commit=commit) for one in added]
-            for found in self._judge(path, lines, commit.sha, [path]).values():
+        self._library.expect(path for _, path in by_path)
+        for (sha, path), lines in by_path.items():
+            for found in self._judge(path, lines, sha, [path]).values():
                 if found.written is not None:
                     key = (found.written.row.root, found.written.row.id)
                     counts[key] += 1
                     first.setdefault(key, found.written)
-                    files.setdefault(key, set()).add(path)
         total = sum(map(len, by_path.values()))
+        named = {(row.root, row.id): row for row in self._named([commit.sha for commit, _ in changes])}
         origins = []
-        for key, count in counts.most_common():
-            confidence = _of_commit(count, total, is_sure=first[key].is_sure)
+        for key in dict.fromkeys((*sorted(named, key=lambda key: -counts[key]), *dict(counts.most_common()))):
+            count = counts[key]
+            confidence = HIGH if key in named else _of_commit(count, total, is_sure=first[key].is_sure)
             if confidence != LOW:
-                origin = Attribution(row=first[key].row, confidence=confidence, matched=count, lines=total)
-                origins.append(self._explained(origin, first[key]))
-        return CommitOrigins(commit=commit, files=len(by_path), lines=total, origins=origins)
+                origin = Attribution(
+                    row=named.get(key) or first[key].row,
+                    confidence=confidence,
+                    matched=count,
+                    lines=total,
+                    is_named=key in named,
+                )
+                origins.append(self._explained(origin, first.get(key)))
+        return CommitOrigins(
+            commit=changes[0][0], files=len({path for _, path in by_path}), lines=total, origins=origins
+        )
+
+    def _named(self, commits: Sequence[str]) -> list[Row]:
+        """Return the stored sessions that the trailers of these commits name."""
+        keys = self._history.sessions_named(commits)
+        return self._library.held_as(keys) if keys else []
 
     def _judge(
         self, path: str, lines: Sequence[BlamedLine], revision: str = "HEAD", names: Sequence[str] = ()
@@ -359,6 +333,7 @@ def origin_json(origin: Attribution) -> Json:
     return {
         "session": session_json(origin.row) if origin.row is not None else None,
         "confidence": origin.confidence or None,
+        "named_by_commit": origin.is_named,
         "matched_lines": origin.matched,
         "compared_lines": origin.lines,
         "why_not": origin.why_not,
