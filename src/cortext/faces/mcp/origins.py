@@ -10,9 +10,9 @@ from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
 from cortext.faces.mcp.pages import Json, ToolAnswer, cursor_at, fenced, fit, index_of
 from cortext.services.library.recall import without_secrets
-from cortext.services.origin.history import GitHistory, locate_inside
+from cortext.services.origin.history import GitHistory, commit_json, locate_inside
 from cortext.services.origin.session_edits import EditSource, Touch, touch_json, touched
-from cortext.services.origin.why import NOT_KNOWN, Attribution, Why, commit_json, origin_json
+from cortext.services.origin.why import NOT_KNOWN, Attribution, Why, origin_json
 
 READ_ON = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
 

@@ -14,6 +14,8 @@ import msgspec
 
 from cortext.errors import NotFound, UsageError
 from cortext.io import durable
+from cortext.model import clock
+from cortext.services.library.json_views import Json
 from cortext.services.projects.git import Git
 from cortext.services.projects.repository import is_below, top_of
 
@@ -154,6 +156,12 @@ class GitHistory:
             hint = f"ask for one of its commits: `git log {sha[:10]}^1..{sha[:10]}` lists them"
             raise UsageError(f"{revision} is a merge, which adds no lines of its own", hint=hint)
         return commit, list(_added(shown))
+
+    def renames(self, sha: str) -> dict[str, str]:
+        """Return the earlier name of each file that a commit renamed."""
+        words = ("show", "--format=", "--name-status", "-M", "--diff-filter=R", "-z", sha)
+        names = (self._git.reading(*words) or b"").decode("utf-8", "surrogateescape").split("\0")
+        return dict(zip(names[2::3], names[1::3], strict=False))
 
     def _resolved(self, revision: str) -> str:
         words = ("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
@@ -323,3 +331,11 @@ def _unquoted(name: bytes) -> str:
     if name.startswith(b'"') and name.endswith(b'"'):
         name = name[1:-1].decode("ascii", "replace").encode().decode("unicode_escape").encode("latin-1", "replace")
     return name.decode("utf-8", "surrogateescape")
+
+
+def commit_json(commit: Commit | None) -> Json | None:
+    """Return a commit; None for lines that are not committed."""
+    if commit is None:
+        return None
+    date = clock.from_epoch(commit.time)
+    return {"sha": commit.sha, "author": commit.author, "date": date, "subject": commit.subject}

@@ -22,7 +22,7 @@ from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Search
 from cortext.services.origin.edits import Edit, edits_in
-from cortext.services.origin.history import is_distinctive, lines_of, locate
+from cortext.services.origin.history import is_distinctive, lines_of, locate, normalised
 from cortext.services.projects.projects import Projects
 from cortext.services.projects.repository import Repository, is_below, repository_of
 from cortext.services.text.decisions import topic_words
@@ -36,6 +36,9 @@ _WORD = re.compile(r"[^\W_]{4,}")
 LONGEST_QUOTE = 400  # characters of each quotation
 BEFORE = 12  # messages before a turn in which a decision may have been made
 
+ENOUGH = 3  # distinctive lines that leave no doubt
+MOST_MOVED = 8  # other paths of a file that are looked at, those with the most of its lines
+
 # How sure it is that a path means the file.
 OTHER, ALIKE, SAME = range(3)
 
@@ -44,6 +47,7 @@ class SessionEdit(NamedTuple):
     """An edit, the session and the message that it is in, when it was made (0: unknown), and whether the path is sure.
 
     A path is not sure if the project of the session is in no folder of this machine and has no known remote.
+    `moved_from` is the path, if it is another one of the same project and only the file's name is the same.
     """
 
     row: Row
@@ -51,6 +55,7 @@ class SessionEdit(NamedTuple):
     time: float
     edit: Edit
     is_sure: bool
+    moved_from: str = ""
 
 
 class _TimedEdit(NamedTuple):
@@ -112,6 +117,8 @@ class EditSource:
     def written(self, top: str, names: Sequence[str], lines: Sequence[str] = ()) -> list[SessionEdit]:
         """Return the edits to a file of the repository in `top`, by time; `names` are the names it had.
 
+        With those to a file of the same name in another folder of the project: it may have been moved since.
+
         `lines` are those that matter: sessions with their words are read first, if there are very many.
         """
         self.expect(names)
@@ -122,8 +129,9 @@ class EditSource:
         for relation, row in related[:MOST_SESSIONS]:
             for made in self._made(row):
                 match = self.match(made.edit.path, row, relation, top, names)
-                if match != OTHER:
-                    written = SessionEdit(row, made.seq, made.time, made.edit, match == SAME)
+                moved_from = _moved_from(made.edit.path, row, relation, names) if match == OTHER else ""
+                if match != OTHER or moved_from:
+                    written = SessionEdit(row, made.seq, made.time, made.edit, match == SAME, moved_from)
                     # A fork, or a session that was resumed elsewhere, repeats the messages of the first one.
                     key = (made.message, made.edit.path, made.edit.new)
                     if key not in found or row.created_at < found[key].row.created_at:
@@ -205,6 +213,34 @@ class Replay:
         """Return the edit that wrote a line (without white space) last; None if there is none."""
         found = [lines[line] for lines in self._places.values() if line in lines]
         return max(found, key=lambda item: (item.time, item.seq), default=None)
+
+
+def _moved_from(path: str, row: Row, relation: int, names: Sequence[str]) -> str:
+    """Return the path in the project of a file of the same name that may have been moved; empty if it is another's."""
+    if relation == OTHER or os.path.basename(path) not in map(os.path.basename, names):
+        return ""
+    path = os.path.normpath(path)
+    if os.path.isabs(path):
+        if not row.project or not is_below(path, row.project):
+            return ""
+        path = os.path.relpath(path, row.project)
+    # If the project is not certain, a folder in common says that it is this one.
+    folder = path.partition("/")[0]
+    return path if relation == SAME or any(name.startswith(f"{folder}/") for name in names) else ""
+
+
+def moved(written: Iterable[SessionEdit], texts: Iterable[str]) -> dict[str, list[SessionEdit]]:
+    """Return the edits under other paths, by path: those that wrote enough of these lines, the most of them first."""
+    wanted = set(map(normalised, filter(is_distinctive, texts)))
+    edits: dict[str, list[SessionEdit]] = {}
+    for edit in written:
+        if edit.moved_from:
+            edits.setdefault(edit.moved_from, []).append(edit)
+    shared = {
+        path: len(wanted & {line for edit in made for line in lines_of(edit.edit.new)}) for path, made in edits.items()
+    }
+    paths = sorted((path for path in edits if shared[path] >= ENOUGH), key=lambda path: (-shared[path], path))
+    return {path: edits[path] for path in paths[:MOST_MOVED]}
 
 
 def _words(lines: Iterable[str]) -> list[str]:

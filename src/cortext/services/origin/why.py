@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.model import clock
 from cortext.model.wording import amount
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Listing, Row
-from cortext.services.origin.history import Addition, BlamedLine, Commit, GitHistory, is_distinctive, normalised
-from cortext.services.origin.session_edits import EditSource, Reason, Replay, SessionEdit, reason_for
+from cortext.services.origin.history import (
+    Addition,
+    BlamedLine,
+    Commit,
+    GitHistory,
+    commit_json,
+    is_distinctive,
+    normalised,
+)
+from cortext.services.origin.session_edits import ENOUGH, EditSource, Reason, Replay, SessionEdit, moved, reason_for
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 NEAR = 30  # lines before and after one that are looked at together with it
-ENOUGH = 3  # distinctive lines that leave no doubt
+ENOUGH_MOVED = 5  # distinctive lines that leave no doubt if they were written under another path
 MANY, SHARE = 20, 0.15  # lines, or their share, of a commit that a session must have written to be behind it
 SLACK = 60.0  # seconds by which clocks may differ
 AMENDED = 7_200.0  # seconds after which a commit is rather rebased, with the lines that it had, than amended
@@ -31,6 +38,9 @@ NOT_KNOWN = "Not by an agent, as far as is known"
 TOO_COMMON = "the line is too short or too common to tell"
 NO_EDIT = "no stored conversation wrote it before it was committed"
 EARLIER = "an agent wrote the same line, but an earlier commit accounts for that"
+
+
+Moment = Callable[[Commit | None], float]  # when a commit was made, in one of the senses below
 
 
 class Attribution(msgspec.Struct, kw_only=True):
@@ -159,7 +169,9 @@ class Why:
 
     def _of_commits(self, changes: Sequence[tuple[Commit, list[Addition]]]) -> CommitOrigins:
         by_path: dict[tuple[str, str], list[BlamedLine]] = {}
+        before: dict[tuple[str, str], str] = {}  # the names of files that a commit renamed
         for commit, additions in changes:
+            before |= {(commit.sha, new): old for new, old in self._history.renames(commit.sha).items()}
             for one in additions:
                 if is_distinctive(one.text):
                     line = BlamedLine(number=one.number, text=one.text, path=one.path, commit=commit)
@@ -168,7 +180,7 @@ class Why:
         first: dict[tuple[str, str], SessionEdit] = {}
         self._library.expect(path for _, path in by_path)
         for (sha, path), lines in by_path.items():
-            for found in self._judge(path, lines, sha, [path]).values():
+            for found in self._judge(path, lines, sha, list(filter(None, (path, before.get((sha, path)))))).values():
                 if found.written is not None:
                     key = (found.written.row.root, found.written.row.id)
                     counts[key] += 1
@@ -178,7 +190,7 @@ class Why:
         origins = []
         for key in dict.fromkeys((*sorted(named, key=lambda key: -counts[key]), *dict(counts.most_common()))):
             count = counts[key]
-            confidence = HIGH if key in named else _of_commit(count, total, is_sure=first[key].is_sure)
+            confidence = HIGH if key in named else _of_commit(count, total, first[key])
             if confidence != LOW:
                 origin = Attribution(
                     row=named.get(key) or first[key].row,
@@ -203,28 +215,29 @@ class Why:
         """Return, by the number of each line, the edit that it comes from."""
         names = names or self._history.names(path)
         written = self._library.written(self._history.top, names, [line.text for line in lines])
-        if not written:
-            return {line.number: _Verdict(None) for line in lines}
+        here = [edit for edit in written if not edit.moved_from]
+        judged: dict[int, _Verdict] = {}
+        if here:
+            added = self._added(names, lines, revision)
+            # An edit after a commit was made first can only be in it if the commit was amended.
+            for moment in (_time, _made):
+                judged |= _replayed(here, _rest(lines, judged), moment, added)
+            # Or rebased with changes; then a single line, or a whole file that has it, is no evidence.
+            late = [edit for edit in here if not edit.edit.whole]
+            judged |= _enough(_replayed(late, _rest(lines, judged), _rebased, added, until=_rebased), lines)
+        for moved_from, edits in moved(written, [line.text for line in _rest(lines, judged)]).items():
+            added = self._added([*names, moved_from], lines, revision)
+            judged |= _enough(_replayed(edits, _rest(lines, judged), _time, added), lines)
+        return {line.number: judged.get(line.number, _Verdict(None)) for line in lines}
+
+    def _added(self, names: Sequence[str], lines: Iterable[BlamedLine], revision: str) -> dict[str, list[Commit]]:
+        """Return the commits that added each of these lines to a file with one of these names."""
         wanted = {text for line in lines if (text := normalised(line.text))}
         added: dict[str, list[Commit]] = {}
         for addition in self._history.additions(names, revision):
             if (text := normalised(addition.text)) in wanted:
                 added.setdefault(text, []).append(addition.commit)
-        judged: dict[int, _Verdict] = {}
-        # An edit after a commit was made first can only be in it if the commit was amended.
-        for moment in (_time, _made):
-            replay, applied = Replay(), 0
-            unknown = [line for line in lines if line.number not in judged]
-            for line in sorted(unknown, key=lambda line: moment(line.commit)):
-                while applied < len(written) and written[applied].time <= moment(line.commit) + SLACK:
-                    replay.apply(written[applied])
-                    applied += 1
-                text = normalised(line.text)
-                origin = replay.origin(text) if text else None
-                if origin is not None:
-                    is_earlier = _committed_before(origin, line.commit, added.get(text, ()))
-                    judged[line.number] = _Verdict(None if is_earlier else origin, is_earlier)
-        return {line.number: judged.get(line.number, _Verdict(None)) for line in lines}
+        return added
 
     def _explained(self, origin: Attribution, written: SessionEdit | None) -> Attribution:
         """Return an origin with the turn that led to it."""
@@ -254,39 +267,79 @@ def _line_origin(target: BlamedLine, near: Iterable[BlamedLine], judged: dict[in
     for line in distinctive:
         other = judged[line.number].written
         matched += other is not None and (other.row.root, other.row.id) == (row.root, row.id)
-    confidence = _confidence(matched, len(distinctive), is_sure=found.written.is_sure)
+    confidence = _confidence(matched, len(distinctive), found.written)
     if not confidence:
         return Attribution(lines=len(distinctive), why_not=TOO_COMMON)
     return Attribution(row=row, confidence=confidence, matched=matched, lines=len(distinctive))
 
 
-def _confidence(matched: int, lines: int, *, is_sure: bool) -> str:
-    """Return how sure it is that a session wrote something, by its distinctive lines."""
+def _confidence(matched: int, lines: int, written: SessionEdit) -> str:
+    """Return how sure it is that a session wrote something, by its distinctive lines and one of its edits."""
     if not matched:
         return ""
-    if matched >= ENOUGH and 2 * matched >= lines:
+    if matched >= (ENOUGH_MOVED if written.moved_from else ENOUGH) and 2 * matched >= lines:
         return HIGH
-    return MEDIUM if matched > 1 or (is_sure and lines <= ENOUGH) else LOW
+    return MEDIUM if matched > 1 or (written.is_sure and lines <= ENOUGH) else LOW
 
 
-def _of_commit(count: int, total: int, *, is_sure: bool) -> str:
+def _of_commit(count: int, total: int, written: SessionEdit) -> str:
     """Return how sure it is that a session is behind a commit: a few lines of a larger one may be chance."""
-    confidence = _confidence(count, total, is_sure=is_sure)
+    confidence = _confidence(count, total, written)
     if confidence == MEDIUM and total > ENOUGH and count < MANY and count < SHARE * total:
         return LOW
     return confidence
 
 
-def _committed_before(written: SessionEdit, commit: Commit | None, added: Iterable[Commit]) -> bool:
-    """Whether another commit, between the edit and this one, added the same line: then the edit is that one's origin.
+def _rest(lines: Iterable[BlamedLine], judged: dict[int, _Verdict]) -> list[BlamedLine]:
+    return [line for line in lines if line.number not in judged]
 
-    A commit that was picked onto another branch is the same one: it keeps its author's time.
+
+def _replayed(
+    written: Sequence[SessionEdit],
+    lines: Iterable[BlamedLine],
+    moment: Moment,
+    added: dict[str, list[Commit]],
+    *,
+    until: Moment | None = None,
+) -> dict[int, _Verdict]:
+    """Return the edit that wrote each line, as far as one did up to this moment of the line's commit.
+
+    None of them if another commit, between the edit and this one, added the same line: then the edit is that one's
+    origin. A commit that was picked onto another branch is the same one: it keeps its author's time.
     """
-    return any(written.time <= other.time < _time(commit) for other in added)
+    judged: dict[int, _Verdict] = {}
+    replay, applied = Replay(), 0
+    for line in sorted(lines, key=lambda line: moment(line.commit)):
+        while applied < len(written) and written[applied].time <= moment(line.commit) + SLACK:
+            replay.apply(written[applied])
+            applied += 1
+        text = normalised(line.text)
+        origin = replay.origin(text) if text else None
+        if origin is not None:
+            last = (until or _time)(line.commit)
+            others = (other for other in added.get(text, ()) if other.sha != _sha(line.commit))
+            is_earlier = any(origin.time <= other.time < last for other in others)
+            judged[line.number] = _Verdict(None if is_earlier else origin, is_earlier)
+    return judged
+
+
+def _enough(judged: dict[int, _Verdict], lines: Iterable[BlamedLine]) -> dict[int, _Verdict]:
+    """Return only what a session wrote of a commit with at least so many distinctive lines that there is no doubt."""
+    sources = {
+        line.number: (written.row.root, written.row.id, _sha(line.commit), is_distinctive(line.text))
+        for line in lines
+        if line.number in judged and (written := judged[line.number].written) is not None
+    }
+    counts = Counter(source[:3] for source in sources.values() if source[3])
+    return {number: judged[number] for number, source in sources.items() if counts[source[:3]] >= ENOUGH}
 
 
 def _time(commit: Commit | None) -> float:
     return commit.time if commit is not None else time.time()
+
+
+def _rebased(commit: Commit | None) -> float:
+    return max(commit.time, commit.made) if commit is not None else time.time()
 
 
 def _made(commit: Commit | None) -> float:
@@ -340,11 +393,3 @@ def origin_json(origin: Attribution) -> Json:
         "turn": msgspec.to_builtins(origin.reason) if origin.reason is not None else None,
         "resume": f"cortext resume {origin.row.id}" if origin.row is not None else "",
     }
-
-
-def commit_json(commit: Commit | None) -> Json | None:
-    """Return a commit; None for lines that are not committed."""
-    if commit is None:
-        return None
-    date = clock.from_epoch(commit.time)
-    return {"sha": commit.sha, "author": commit.author, "date": date, "subject": commit.subject}
