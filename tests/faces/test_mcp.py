@@ -112,11 +112,16 @@ def test_context_has_the_whole_message_with_its_neighbours(client: Client) -> No
 
 
 def test_decisions_are_chronological_with_session_and_date(client: Client) -> None:
-    answer = client("get_decision_history", topic="herons")
+    answer = client("get_decision_history", topic="herons and the boat")
     found = [(one["date"][:10], one["session"], one["seq"]) for one in answer.data["decisions"]]
     assert found == [("2026-03-02", "001-plan-herons-at-the-pond", 5), ("2026-04-11", "002-debug-leaking-boat", 2)]
     assert answer.data["decisions"][0]["text"] == HERONS[5].content, "includes the reason"
-    assert answer.text.index("2026-03-02") < answer.text.index("2026-04-11")
+    assert answer.text.index("2026-03-02 · user: We decided") < answer.text.index("2026-04-11 · user: We agreed")
+    boat = answer.data["decisions"][1]
+    assert (boat["by"], boat["rejected"], boat["times"], boat["reversed_by"]) == ("user", "tape", 1, "")
+    assert "instead of tape. (rejected: tape)" in answer.text
+    only = client("get_decision_history", topic="herons").data["decisions"]
+    assert [one["session"] for one in only] == ["001-plan-herons-at-the-pond"], "the boat is beside the topic"
     assert client("get_decision_history", topic="volcanoes on Io").data["decisions"] == []
 
 

@@ -30,7 +30,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         ("search_workspace", {"query": "herons"}),
         ("search_sessions", {"query": "herons"}),
         ("get_context", {"topic": "herons"}),
-        ("get_decision_history", {"topic": "herons"}),
+        ("get_decision_history", {"topic": "herons and the boat"}),
         ("list_sessions", {}),
     ],
 )

@@ -22,7 +22,8 @@ from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.recall import _scrubbed, _secrets
 from cortext.services.projects.workspaces import remember_workspace
-from cortext.services.text.decisions import decisions_in, topic_words
+from cortext.services.text.decisions import topic_words
+from cortext.services.text.settled import decisions_in
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.testing.table import every_row
 from tests.faces.pond import SECRET
@@ -121,10 +122,38 @@ def test_decisions_are_sentences_that_settle_the_topic() -> None:
         ("user", "Agreed."),
     ]
     messages = [Message(role=role, content=text, seq=place) for place, (role, text) in enumerate(said)]
-    found = decisions_in(messages, topic_words("tar for the boat"), [1])
+    found = decisions_in(messages, topic_words("tar for the boat"))
     assert [one.text for one in found][:1] == ["We decided to use tar. Because tape rots in a year."]
     assert not any("Nobody" in one.text for one in found)
-    assert decisions_in(messages, topic_words("the moon"), []) == []
+    assert decisions_in(messages, topic_words("the moon")) == []
+
+
+@pytest.mark.req("SESS-010")
+def test_a_decision_is_told_once_with_its_repetitions_and_its_reversal(tmp_path: Path) -> None:
+    store = WorkspaceStore(str(tmp_path))
+    (tmp_path / ".workspace").mkdir()
+    kept = "We use SQLite instead of Redis for the heron cache."
+    said = (
+        ("2026-01-03", kept),
+        ("2026-01-04", kept),
+        ("2026-01-05", "So, we use SQLite for the heron cache instead of Redis."),
+        ("2026-02-01", "Drop SQLite, the heron cache is one plain file."),
+        ("2026-03-01", kept),
+    )
+    for number, (day, text) in enumerate(said, 1):
+        name = f"00{number}-plan-cache"
+        store.create(Session(id=name, created_at=f"{day}T00:00:00Z", type="plan"))
+        store.append(name, Message(role="user", content=text, timestamp=f"{day}T10:00:00.000Z"))
+    remember_workspace(str(tmp_path))
+    answer = call(Context(str(tmp_path), lambda: None), "get_decision_history", {"topic": "heron cache"})
+    told = [(one["date"][:10], one["times"], one["reversed_by"]) for one in answer.data["decisions"]]
+    assert told == [
+        ("2026-01-03", 3, "004-plan-cache#0"),
+        ("2026-02-01", 1, "005-plan-cache#0"),
+        ("2026-03-01", 1, ""),
+    ]
+    notes = "(rejected: Redis; reversed in 004-plan-cache #0; said 3 times)"
+    assert f"- 2026-01-03 · user: {kept} {notes}" in answer.text
 
 
 def test_a_page_has_at_least_one_entry_and_a_cursor_to_the_next() -> None:

@@ -232,6 +232,63 @@ def test_a_file_is_followed_through_renames_formatters_and_moves(project: Path, 
 
 
 @pytest.mark.req("FIND-07")
+@pytest.mark.parametrize(("kept", "confidence"), [(3, None), (5, "medium"), (9, "high")])
+def test_a_file_that_was_moved_before_its_commit_needs_several_lines(
+    project: Path, kept: int, confidence: str | None
+) -> None:
+    whole = BODY + "".join(
+        f"HERON_POND_{name} = 'shallow water {name}'\n" for name in ("NORTH", "SOUTH", "EAST", "WEST")
+    )
+    agent = Agent(project).user("A budget, please.").write("src/heron.py", whole).save()
+    (project / "lib").mkdir()
+    (project / "src/heron.py").rename(project / "lib/heron.py")
+    text = "".join(whole.splitlines(keepends=True)[:kept])
+    (project / "lib/heron.py").write_text(text, encoding="utf-8")
+    commit(project, agent.time + 60)
+    found = why(project, "lib/heron.py:2").json
+    assert found["confidence"] == confidence
+    assert (found["session"] is None) == (confidence is None)
+
+
+@pytest.mark.req("FIND-07")
+def test_a_line_that_was_committed_elsewhere_before_is_not_moved(project: Path) -> None:
+    agent = heron(project).save()
+    commit(project, agent.time + 60)
+    (project / "lib").mkdir()
+    (project / "lib/heron.py").write_text(BODY, encoding="utf-8")  # a person's copy
+    commit(project, agent.time + 120)
+    assert why(project, "lib/heron.py:2").code == 1
+
+
+@pytest.mark.req("FIND-07")
+@pytest.mark.parametrize(("lines", "code"), [(1, 1), (3, 0)])
+def test_what_was_edited_before_a_late_rebase_needs_several_lines(project: Path, lines: int, code: int) -> None:
+    agent = Agent(project).user("A budget, please.").write("src/heron.py", BODY)
+    commit(project, agent.time + 60)
+    agent.time += 86_400
+    new = "".join(f"    retries = patient_retries(pond, times={number})\n" for number in range(lines))
+    agent.edit("src/heron.py", "    return fish", f"{new}    return fish").save()
+    late = {"GIT_COMMITTER_DATE": f"{agent.time + 86_400} +0000"}
+    for role in ("AUTHOR", "COMMITTER"):
+        late |= {f"GIT_{role}_NAME": "A Person", f"GIT_{role}_EMAIL": "someone@example.com"}
+    assert run(["git", "commit", "-q", "-a", "--amend", "--no-edit"], cwd=project, env=late).code == 0
+    assert why(project, "src/heron.py:5").code == code
+
+
+@pytest.mark.req("FIND-07")
+def test_a_file_that_its_commit_renamed_is_known_by_both_names(project: Path) -> None:
+    (project / "src").mkdir()
+    lasting = "".join(f"# The marsh at gate {number} stays flooded\n" for number in range(30))
+    (project / "src/heron.py").write_text(lasting, encoding="utf-8")
+    commit(project, NOON - 60)
+    agent = Agent(project).user("A budget, please.").edit("src/heron.py", lasting, lasting + BODY).save()
+    (project / "src/heron.py").rename(project / "src/birds.py")
+    commit(project, agent.time + 60)
+    found = why(project, "--commit", "HEAD").json
+    assert [one["confidence"] for one in found["origins"]] == ["high"] and found["lines"] == 3
+
+
+@pytest.mark.req("FIND-07")
 def test_a_line_that_is_not_committed_yet_has_an_origin(project: Path) -> None:
     heron(project).save()
     answer = why(project, "src/heron.py:2").json
@@ -298,6 +355,25 @@ def test_what_cannot_be_answered_says_what_to_do(project: Path, tmp_path: Path) 
     run(["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "merge", "-q", "--no-ff", "side"], cwd=project)
     merge = cortext("why", "--commit", "HEAD", cwd=project)
     assert merge.code == 2 and "is a merge" in merge.err and "git log" in merge.err
+
+
+@pytest.mark.req("FIND-07")
+@pytest.mark.parametrize(
+    ("lines", "typed", "confidence"),
+    [(2, 30, []), (5, 30, []), (6, 30, ["medium"]), (2, 8, ["medium"]), (20, 180, ["medium"]), (20, 20, ["high"])],
+)
+def test_a_few_lines_of_a_large_commit_do_not_name_a_conversation(
+    project: Path, lines: int, typed: int, confidence: list[str]
+) -> None:
+    agent = Agent(project).user("Describe the birds.")
+    agent.write("birds.txt", "".join(f"The heron of pool {number} fishes alone\n" for number in range(lines))).save()
+    (project / "shore.txt").write_text(
+        "".join(f"The meadow beyond gate {number} floods early\n" for number in range(typed)), encoding="utf-8"
+    )
+    commit(project, agent.time + 60)
+    found = why(project, "--commit", "HEAD").json
+    assert [one["confidence"] for one in found["origins"]] == confidence
+    assert found["lines"] == lines + typed
 
 
 @pytest.mark.req("FIND-07")

@@ -17,7 +17,7 @@ from cortext.safety import terminal
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Commit, line_of, locate, locate_inside
 from cortext.services.origin.session_edits import EditSource as Origins
-from cortext.services.origin.touched import Touch, touched
+from cortext.services.origin.session_edits import Touch, touched
 from cortext.services.origin.why import NOT_KNOWN, Attribution, Why
 from cortext.services.projects.repository import is_below, top_of
 from cortext.web.home import short_path
@@ -142,10 +142,9 @@ def _at(row: Row, seq: int) -> str:
 def _origin(origin: Attribution) -> dict[str, Any]:
     row, reason = origin.row, origin.reason
     assert row is not None
-    sure = f"{origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} lines"
     quotes = list(_quotes(origin)) if reason is not None else []
     session = _session(row, reason.seq if reason is not None else -1)
-    return {**session, "sure": sure, "quotes": quotes, "resume": address(row, "continue")}
+    return {**session, "sure": origin.evidence(), "quotes": quotes, "resume": address(row, "continue")}
 
 
 def _quotes(origin: Attribution) -> Iterator[tuple[str, str, str]]:

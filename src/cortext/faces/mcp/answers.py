@@ -58,7 +58,7 @@ class MatchData(msgspec.Struct, kw_only=True):
 
 
 class DecisionData(msgspec.Struct, kw_only=True):
-    """A decision with its date and its session."""
+    """A decision with its date and its session; `by` is who settled it, `reversed_by` is `session#seq`."""
 
     date: str
     text: str
@@ -66,6 +66,10 @@ class DecisionData(msgspec.Struct, kw_only=True):
     seq: int
     role: str = ""
     title: str = ""
+    by: str = ""
+    rejected: str = ""
+    reversed_by: str = ""
+    times: int = 1
 
 
 class TurnData(msgspec.Struct, kw_only=True):
@@ -91,6 +95,7 @@ class OriginData(msgspec.Struct, kw_only=True):
     matched_lines: int
     compared_lines: int
     turn: TurnData | None = None
+    named_by_commit: bool = False
 
 
 class CommitData(msgspec.Struct, kw_only=True):

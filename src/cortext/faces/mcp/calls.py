@@ -65,8 +65,9 @@ class GetContext(ToolArguments, frozen=True):
 
 
 class GetDecisionHistory(ToolArguments, frozen=True):
-    """Get the decisions and findings about a topic from earlier conversations, word for word, oldest first, with
-    session and date. Use it before proposing to change something that may have been decided."""
+    """Get the decisions about a topic from earlier conversations, word for word, oldest first: who settled each (user,
+    agreed, model), when and where, what was rejected, and whether a later one reversed it. Use it before proposing to
+    change something that may have been decided."""
 
     topic: Topic
     cursor: Page = ""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cortext.faces.mcp.pages import FRAME, Json, cost
-from cortext.model.wording import amount, clip
+from cortext.model.wording import amount, clip, times
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionDecision, SessionPassages
@@ -112,11 +112,24 @@ def decision_entry(settled: SessionDecision) -> tuple[str, Json]:
     row, decision = settled.session, settled.decision
     where = f"{row.id}, message {decision.seq}"
     name = f"{on_one_line(row.title)} ({where})" if row.title else where
-    line = f"- {decision.timestamp[:10]} · {decision.role}: {on_one_line(decision.text)}\n  in {name}"
+    session, _, seq = decision.reversed_by.rpartition("#")
+    notes = [
+        f"rejected: {on_one_line(decision.rejected)}" if decision.rejected else "",
+        f"reversed in {session} #{seq}" if session else "",
+        f"said {times(decision.times)}" if decision.times > 1 else "",
+    ]
+    said = (
+        f"{on_one_line(decision.text)} ({'; '.join(filter(None, notes))})" if any(notes) else on_one_line(decision.text)
+    )
+    line = f"- {decision.timestamp[:10]} · {decision.by}: {said}\n  in {name}"
     return line, {
         "date": decision.timestamp,
         "text": decision.text,
         "role": decision.role,
+        "by": decision.by,
+        "rejected": decision.rejected,
+        "reversed_by": decision.reversed_by,
+        "times": decision.times,
         "session": row.id,
         "title": row.title,
         "seq": decision.seq,

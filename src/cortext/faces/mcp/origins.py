@@ -10,10 +10,9 @@ from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
 from cortext.faces.mcp.pages import Json, ToolAnswer, cursor_at, fenced, fit, index_of
 from cortext.services.library.recall import without_secrets
-from cortext.services.origin.history import GitHistory, locate_inside
-from cortext.services.origin.session_edits import EditSource
-from cortext.services.origin.touched import Touch, touch_json, touched
-from cortext.services.origin.why import NOT_KNOWN, Attribution, Why, commit_json, origin_json
+from cortext.services.origin.history import GitHistory, commit_json, locate_inside
+from cortext.services.origin.session_edits import EditSource, Touch, touch_json, touched
+from cortext.services.origin.why import NOT_KNOWN, Attribution, Why, origin_json
 
 READ_ON = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
 
@@ -74,7 +73,7 @@ def _origin_entry(origin: Attribution) -> tuple[str, Json]:
     row, turn = without_secrets(origin.row), origin.reason
     lines = [
         f"# {session_line(row)}",
-        f"  {origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} lines",
+        f"  {origin.evidence()}",
     ]
     if turn is not None:
         quotations = (
@@ -86,7 +85,7 @@ def _origin_entry(origin: Attribution) -> tuple[str, Json]:
         )
         lines += [f"  {f'[{seq}] ' if seq >= 0 else ''}{label}: {text}" for label, seq, text in quotations if text]
     whole = origin_json(origin)
-    names = ("confidence", "matched_lines", "compared_lines", "turn")
+    names = ("confidence", "named_by_commit", "matched_lines", "compared_lines", "turn")
     return "\n".join(lines), {"session": session_data(row), **{name: whole[name] for name in names}}
 
 

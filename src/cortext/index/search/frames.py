@@ -1,7 +1,6 @@
 """The words that frame a question, and are not searched for: "where did I stop with", "was ist noch offen bei".
 
-"Where did I stop with the importer" is about the importer. A frame says how the question is best answered, and
-  perhaps
+"Where did I stop with the importer" is about the importer. A frame says how the question is best answered, and perhaps
 whose messages come first.
 """
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from cortext.model.message import ASSISTANT, ATTACHMENT, USER, Message
 from cortext.model.wording import clip
 from cortext.services.digest.calls import ToolCall
-from cortext.services.text.decisions import ASKS_USER, DECIDING, states_decision
+from cortext.services.text.decisions import ASKS_USER, DECIDING, NEXT_STEP, states_decision
 from cortext.services.text.sentences import COMMAND, MARKUP, NOTICE, sentences, terms, text_of
 
 SHORT = 3  # significant words: an ask with fewer only says how to go on with what was asked before
@@ -44,11 +44,6 @@ _CHOICE = re.compile(
     r"^(?:ok(?:ay)?|yes|no|yeah|then|and|so|but|well|,|\s)*"
     r"(?:let's|lets|let us|we'll|we will|go with|drop|skip|i(?:'d| would) (?:prefer|rather|like)|i want|just|instead"
     r"|dann|wir|ich (?:will|möchte))\b|\b(?:instead of|rather than|statt|anstatt|au lieu de|en vez de)\b",
-    re.IGNORECASE,
-)
-# How the model announces its next step.
-_NEXT_STEP = re.compile(
-    r"(?:now|next|first|then|so|ok(?:ay)?|good|great|perfect|let me|let's|i'll|i will|i'm going|i need to)\b",
     re.IGNORECASE,
 )
 
@@ -163,7 +158,7 @@ def _settled(messages: Sequence[Message]) -> Iterator[str]:
         # The whole text is tested first: most have no decision, and then their sentences need no test.
         if is_answer(message) and _may_settle(message.content.lower()):
             for sentence in reversed(sentences(message.content, _READ)):
-                if _fits(sentence) and states_decision(sentence) and not _NEXT_STEP.match(sentence):
+                if _fits(sentence) and states_decision(sentence) and not NEXT_STEP.match(sentence):
                     yield sentence
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,9 +26,10 @@ from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver
 from cortext.services.library.search import Search
 from cortext.services.library.sources import Answer, Match, SessionHit
-from cortext.services.text.decisions import Decision, decisions_in, topic_words
+from cortext.services.text.decisions import topic_words
 from cortext.services.text.for_models import body
 from cortext.services.text.message_masking import mask_message, mask_messages
+from cortext.services.text.settled import AGREED, MODEL, Decision, decisions_in, reverses, says_the_same
 
 SUMMARY = 400  # characters of a summary: one that an agent wrote is never longer
 TITLE = 160  # characters of a title
@@ -68,6 +69,7 @@ class SessionDecision(msgspec.Struct, kw_only=True):
 
     session: Row
     decision: Decision
+    reversed_at: str = ""
 
 
 class Recall:
@@ -111,10 +113,13 @@ class Recall:
             yield shown, self._background(row, hit.matches[0], PASSAGE)
 
     def decisions(self, query: Query) -> tuple[Answer, list[SessionDecision]]:
-        """Return what was found about a topic, and what was decided about it in any session, the oldest first."""
+        """Return what was found about a topic, and what was decided about it in any session, the oldest first.
+
+        What was said in several sessions or in other words is returned once: where it was said first.
+        """
         answer = self._search().search(replace(query, limit=SESSIONS_WITH_DECISIONS, per_session=8), fresh=False)
         words = topic_words(subject_of(query.text))
-        settled: dict[tuple[str, str], SessionDecision] = {}
+        found: dict[tuple[str, str], SessionDecision] = {}
         best_score = max((match.score for result in answer.hits for match in result.matches), default=0.0)
         for result in answer.hits:
             row = without_secrets(result.session)
@@ -123,11 +128,11 @@ class Recall:
             if not matched:
                 continue
             messages, _ = mask_messages(list(self._around(result.session, matched)))
-            for decision in decisions_in(messages, words, matched, row.title):
+            for decision in decisions_in(messages, words, row.title):
                 # A fork repeats the decisions of its origin.
-                settled.setdefault((decision.timestamp, decision.text), SessionDecision(session=row, decision=decision))
-        best = sorted(settled.values(), key=lambda item: -item.decision.score)[:MOST_DECISIONS]
-        return answer, sorted(best, key=lambda item: (item.decision.timestamp, item.session.id, item.decision.seq))
+                found.setdefault((decision.timestamp, decision.text), SessionDecision(session=row, decision=decision))
+        settled = _once(_with_reversals(sorted(found.values(), key=_moment), words))
+        return answer, sorted(sorted(settled, key=lambda item: -item.decision.score)[:MOST_DECISIONS], key=_moment)
 
     def _around(self, row: Row, matched: Sequence[int]) -> Iterator[Message]:
         """Yield the messages to search for decisions: all of a short session, else those near a match."""
@@ -171,6 +176,39 @@ class Recall:
         """Yield every message from a number on, with its text as a model may read it."""
         for message in self._listing.named_store(row.root).store.read(row.id, start):
             yield message, body(mask_message(message)[0])
+
+
+def _moment(item: SessionDecision) -> tuple[str, str, int]:
+    return item.decision.timestamp, item.session.id, item.decision.seq
+
+
+def _with_reversals(ordered: list[SessionDecision], words: Collection[str]) -> list[SessionDecision]:
+    """Note of each decision the first later one that reversed it. They are ordered by time."""
+    for index, item in enumerate(ordered):
+        by = next((one for one in ordered[index + 1 :] if reverses(one.decision, item.decision, words)), None)
+        if by is not None:
+            item.decision.reversed_by = f"{by.session.id}#{by.decision.seq}"
+            item.reversed_at = by.decision.timestamp
+    return ordered
+
+
+def _once(ordered: list[SessionDecision]) -> list[SessionDecision]:
+    """Return each decision once, where it was made first; one that was reversed in between was made again."""
+    kept: list[SessionDecision] = []
+    for item in ordered:
+        again = item.decision
+        for first in kept:
+            is_open = not first.reversed_at or again.timestamp < first.reversed_at
+            if is_open and says_the_same(first.decision.text, again.text):
+                first.decision.times += 1
+                first.decision.score = max(first.decision.score, again.score)
+                first.decision.rejected = first.decision.rejected or again.rejected
+                if first.decision.by == MODEL != again.by:
+                    first.decision.by = AGREED
+                break
+        else:
+            kept.append(item)
+    return kept
 
 
 def _spread(ranked: Iterable[SessionHit]) -> list[SessionHit]:

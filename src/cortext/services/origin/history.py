@@ -14,6 +14,8 @@ import msgspec
 
 from cortext.errors import NotFound, UsageError
 from cortext.io import durable
+from cortext.model import clock
+from cortext.services.library.json_views import Json
 from cortext.services.projects.git import Git
 from cortext.services.projects.repository import is_below, top_of
 
@@ -41,6 +43,14 @@ _PATCH = ("--no-color", "--no-ext-diff", "--no-textconv", "-p", "-U0", "-w", f"-
 _BLAMED = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)")
 _FILE_AND_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9})(?::\d+)?:?")
 _HUNK = re.compile(rb"@@ -\S+ \+(\d+)")
+# What a commit names as its origin: a checkpoint, whose metadata is on a branch of its own.
+_CHECKPOINT = re.compile(r"^[\s*-]*Entire-Checkpoint:\s*([0-9a-f]{12})\s*$", re.MULTILINE)
+_CHECKPOINTS = ("refs/heads/entire/checkpoints/v1", "refs/remotes/*/entire/checkpoints/v1")
+_KEY = re.compile(r"(?:\d{4}-\d\d-\d\d-)?([\w.-]{8,100})")  # a tool's id of a session, perhaps behind a date
+LARGEST_METADATA = 1 << 16  # bytes
+MOST_METADATA = 20  # of one checkpoint
+_PULL = re.compile(r"(?:#|https?://\S+/pulls?/)(\d{1,9})(?:[/?#]\S*)?")
+MOST_COMMITS = 100  # of a pull request or a merge
 LONGEST_LINE = 2_000  # characters of a line that are compared
 LARGEST = 32 << 20  # bytes of a file that git does not know
 
@@ -62,6 +72,13 @@ def is_distinctive(line: str) -> bool:
 def lines_of(text: str) -> Counter[str]:
     """Return how often each line occurs in a text, without white space and empty lines."""
     return Counter(filter(None, map(normalised, text.splitlines())))
+
+
+class _Checkpoint(msgspec.Struct):
+    """The metadata of a checkpoint, which somebody else has written."""
+
+    checkpoint_id: str
+    session_id: str
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,16 +149,81 @@ class GitHistory:
 
     def commit(self, revision: str) -> tuple[Commit, list[Addition]]:
         """Return a commit and the lines that it added. Raises NotFound, or UsageError if it is a merge."""
-        words = ("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
-        sha = (self._git.reading(*words) or b"").decode("ascii", "replace").strip()
-        if not sha:
-            raise NotFound(f"no commit is named {revision!r}", hint="use a hash or a name that `git log` shows")
+        sha = self._resolved(revision)
         shown = self._git.reading("show", *_PATCH, "-M", sha) or b""
         commit = _commit(shown.partition(b"\n")[0].lstrip(b"\x01"))
         if commit.parents > 1:
             hint = f"ask for one of its commits: `git log {sha[:10]}^1..{sha[:10]}` lists them"
             raise UsageError(f"{revision} is a merge, which adds no lines of its own", hint=hint)
         return commit, list(_added(shown))
+
+    def renames(self, sha: str) -> dict[str, str]:
+        """Return the earlier name of each file that a commit renamed."""
+        words = ("show", "--format=", "--name-status", "-M", "--diff-filter=R", "-z", sha)
+        names = (self._git.reading(*words) or b"").decode("utf-8", "surrogateescape").split("\0")
+        return dict(zip(names[2::3], names[1::3], strict=False))
+
+    def _resolved(self, revision: str) -> str:
+        words = ("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
+        sha = (self._git.reading(*words) or b"").decode("ascii", "replace").strip()
+        if not sha:
+            raise NotFound(f"no commit is named {revision!r}", hint="use a hash or a name that `git log` shows")
+        return sha
+
+    def commits_of(self, name: str) -> list[str]:
+        """Return the commits behind a commit, a merge, or a pull request (`#139`, or its address), the newest first.
+
+        Of a merge these are the commits that it brought. Raises NotFound.
+        """
+        pull = _PULL.fullmatch(name.strip())
+        tops = self._of_pull(pull[1]) if pull else [self._resolved(name)]
+        if pull and not tops:
+            hint = "fetch the branch that it was merged into, or name a commit that `git log` shows"
+            raise NotFound(f"no commit here names pull request #{pull[1]}", hint=hint)
+        found: list[str] = []
+        for sha in tops:
+            words = ("rev-list", "--no-merges", f"--max-count={MOST_COMMITS}", sha, f"^{sha}^1", "--")
+            found += (self._git.reading(*words) or sha.encode()).decode("ascii", "replace").split()
+        return list(dict.fromkeys(found))[:MOST_COMMITS]
+
+    def _of_pull(self, number: str) -> list[str]:
+        """Return the commits of any branch that name a pull request as what they are: squashed, or its merge."""
+        merge = f"Merge pull request #{number} "
+        words = ("log", "--all", "-F", f"--grep=(#{number})", f"--grep={merge}", "--format=%H %s")
+        lines = (self._git.reading(*words) or b"").decode("utf-8", "replace").splitlines()
+        named = (line.partition(" ") for line in lines)
+        # "Take back … (#139) (#150)" is number 150.
+        return [sha for sha, _, said in named if said.rstrip().endswith(f"(#{number})") or said.startswith(merge)]
+
+    def sessions_named(self, commits: Sequence[str]) -> list[str]:
+        """Return the AI tools' ids of the sessions that these commits name in an `Entire-Checkpoint` trailer."""
+        shown = self._git.reading("log", "--no-walk=unsorted", "--format=%B", *commits, "--") if commits else b""
+        names = dict.fromkeys(_CHECKPOINT.findall((shown or b"").decode("utf-8", "replace")))
+        if not names:
+            return []
+        refs = (self._git.reading("for-each-ref", "--format=%(refname)", *_CHECKPOINTS) or b"").decode().split()
+        keys = [key for name in list(names)[:MOST_COMMITS] for ref in refs for key in self._sessions_in(ref, name)]
+        return list(dict.fromkeys(keys))
+
+    def _sessions_in(self, ref: str, name: str) -> Iterator[str]:
+        """Yield the sessions of a checkpoint, from its metadata on a branch. What is not as expected is no evidence."""
+        listed = (
+            self._git.reading("ls-tree", "-r", "-l", "-z", "--full-tree", ref, "--", f"{name[:2]}/{name[2:]}/") or b""
+        )
+        metadata = [line for line in listed.split(b"\0") if line.endswith(b"/metadata.json")]
+        for line in metadata[:MOST_METADATA]:
+            mode, _, sha, size = line.partition(b"\t")[0].split()
+            if mode != b"100644" or not size.isdigit() or int(size) > LARGEST_METADATA:
+                continue
+            try:
+                found = msgspec.json.decode(
+                    self._git.reading("cat-file", "blob", sha.decode("ascii")) or b"", type=_Checkpoint
+                )
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            key = _KEY.fullmatch(found.session_id)
+            if found.checkpoint_id == name and key:
+                yield key[1]
 
 
 def locate(path: str) -> tuple[GitHistory, str]:
@@ -249,3 +331,11 @@ def _unquoted(name: bytes) -> str:
     if name.startswith(b'"') and name.endswith(b'"'):
         name = name[1:-1].decode("ascii", "replace").encode().decode("unicode_escape").encode("latin-1", "replace")
     return name.decode("utf-8", "surrogateescape")
+
+
+def commit_json(commit: Commit | None) -> Json | None:
+    """Return a commit; None for lines that are not committed."""
+    if commit is None:
+        return None
+    date = clock.from_epoch(commit.time)
+    return {"sha": commit.sha, "author": commit.author, "date": date, "subject": commit.subject}

@@ -7,32 +7,31 @@ the same field names on the command line and for agents.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.model import clock
-from cortext.model.message import ASSISTANT, Message
-from cortext.model.wording import amount, clip
-from cortext.safety.secrets.masking import mask
-from cortext.services.digest.asks import answered_before, turns
+from cortext.model.wording import amount
 from cortext.services.library.json_views import Json, session_json
-from cortext.services.library.listing import Row
-from cortext.services.origin.history import Addition, BlamedLine, Commit, GitHistory, is_distinctive, normalised
-from cortext.services.origin.session_edits import EditSource, Replay, SessionEdit
-from cortext.services.text.decisions import decisions_in, topic_words
-from cortext.services.text.sentences import sentences
-
-LONGEST_QUOTE = 400  # characters of each quotation
-BEFORE = 12  # messages before a turn in which a decision may have been made
+from cortext.services.library.listing import Listing, Row
+from cortext.services.origin.history import (
+    Addition,
+    BlamedLine,
+    Commit,
+    GitHistory,
+    commit_json,
+    is_distinctive,
+    normalised,
+)
+from cortext.services.origin.session_edits import ENOUGH, EditSource, Reason, Replay, SessionEdit, moved, reason_for
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 NEAR = 30  # lines before and after one that are looked at together with it
-ENOUGH = 3  # distinctive lines that leave no doubt
+ENOUGH_MOVED = 5  # distinctive lines that leave no doubt if they were written under another path
+MANY, SHARE = 20, 0.15  # lines, or their share, of a commit that a session must have written to be behind it
 SLACK = 60.0  # seconds by which clocks may differ
 AMENDED = 7_200.0  # seconds after which a commit is rather rebased, with the lines that it had, than amended
 NOT_KNOWN = "Not by an agent, as far as is known"
@@ -41,63 +40,7 @@ NO_EDIT = "no stored conversation wrote it before it was committed"
 EARLIER = "an agent wrote the same line, but an earlier commit accounts for that"
 
 
-class Reason(msgspec.Struct, kw_only=True):
-    """The message of an edit and its time, and quotations without secrets, each with the number of its message."""
-
-    seq: int
-    timestamp: str
-    call: str  # the name of the tool call
-    path: str  # as the tool named it
-    ask: str = ""
-    ask_seq: int = -1
-    answers: str = ""  # what a short ask ("yes") agrees with
-    said: str = ""
-    decision: str = ""
-    decision_seq: int = -1
-
-
-def reason_for(messages: Sequence[Message], written: SessionEdit) -> Reason:
-    """Return the turn of an edit."""
-    at = next((index for index, message in enumerate(messages) if message.seq == written.seq), 0)
-    message = messages[at] if messages else None
-    reason = Reason(
-        seq=written.seq,
-        timestamp=message.timestamp if message is not None else "",
-        call=_quoted(written.edit.name, 60),
-        path=_quoted(written.edit.path),
-    )
-    asked = turns(messages)
-    index = bisect_right([turn.start for turn in asked], at) - 1
-    start = 0
-    if index >= 0:
-        turn = asked[index]
-        start = turn.start
-        reason.ask, reason.ask_seq = _quoted(turn.ask), messages[start].seq
-        if turn.is_short:
-            reason.answers = _quoted(answered_before(messages, turn))
-    reason.said = _last_sentence(messages[start : at + 1])
-    near = messages[max(0, start - BEFORE) : at + 1]
-    words = topic_words(f"{written.edit.path.rpartition('/')[2]} {reason.ask}")
-    decided = decisions_in(near, words, [written.seq, reason.ask_seq])
-    if decided:
-        best = max(decided, key=lambda decision: (decision.score, decision.seq))
-        reason.decision, reason.decision_seq = _quoted(best.text), best.seq
-    return reason
-
-
-def _last_sentence(messages: Sequence[Message]) -> str:
-    """Return the last sentence of the model before an edit."""
-    for message in reversed(messages):
-        if message.role == ASSISTANT and message.content.strip():
-            found = sentences(message.content)
-            if found:
-                return _quoted(found[-1])
-    return ""
-
-
-def _quoted(text: str, longest: int = LONGEST_QUOTE) -> str:
-    """Return a text as it may be shown: masked before it is cut, because half a secret cannot be recognised."""
-    return clip(mask(text).text, longest)
+Moment = Callable[[Commit | None], float]  # when a commit was made, in one of the senses below
 
 
 class Attribution(msgspec.Struct, kw_only=True):
@@ -109,6 +52,13 @@ class Attribution(msgspec.Struct, kw_only=True):
     lines: int = 0  # distinctive lines that were compared
     why_not: str = ""
     reason: Reason | None = None
+    is_named: bool = False  # whether the commit names it, in an `Entire-Checkpoint` trailer
+
+    def evidence(self, unit: str = "lines") -> str:
+        """Return how sure it is and why, as a clause."""
+        wrote = f"it wrote {self.matched} of {self.lines} {unit}" if self.matched else ""
+        named = "the commit names it" if self.is_named else ""
+        return f"{self.confidence} confidence: {' and '.join(filter(None, (named, wrote)))}"
 
 
 class LineOrigin(msgspec.Struct, kw_only=True):
@@ -135,6 +85,17 @@ class CommitOrigins(msgspec.Struct, kw_only=True):
     lines: int  # distinctive lines
     origins: list[Attribution]
 
+    def likeliest(self) -> list[Row]:
+        """Return the session behind it, or several if none of them can be it alone, the likeliest first.
+
+        That is the one that the commits name, else the one that wrote most of the lines of all that are known.
+        """
+        named = [origin for origin in self.origins if origin.is_named]
+        origins = named or self.origins
+        if origins and not named and 2 * origins[0].matched > sum(origin.matched for origin in origins):
+            origins = origins[:1]
+        return [origin.row for origin in origins if origin.row is not None]
+
 
 class _Verdict(NamedTuple):
     """The edit that wrote a line, if it counts, and whether one did not count because of an earlier commit."""
@@ -148,6 +109,11 @@ class Why:
 
     def __init__(self, library: EditSource, history: GitHistory) -> None:
         self._library, self._history = library, history
+
+    @property
+    def listing(self) -> Listing:
+        """The sessions that are looked at."""
+        return self._library.listing
 
     def line(self, path: str, number: int) -> LineOrigin:
         """Return where a line comes from. Raises UsageError if the file has no such line."""
@@ -194,32 +160,54 @@ class Why:
         return FileOrigins(path=path, lines=len(found), unknown=len(found) - counts.total(), origins=origins)
 
     def commit(self, revision: str) -> CommitOrigins:
-        """Return the sessions that wrote the lines that a commit added."""
-        commit, additions = self._history.commit(revision)
-        by_path: dict[str, list[Addition]] = {}
-        for addition in additions:
-            if is_distinctive(addition.text):
-                by_path.setdefault(addition.path, []).append(addition)
+        """Return the sessions that wrote the lines that a commit added. Raises UsageError if it is a merge."""
+        return self._of_commits([self._history.commit(revision)])
+
+    def behind(self, name: str) -> CommitOrigins:
+        """Return the same for all commits behind a commit, a merge or a pull request: see `commits_of`."""
+        return self._of_commits([self._history.commit(sha) for sha in self._history.commits_of(name)])
+
+    def _of_commits(self, changes: Sequence[tuple[Commit, list[Addition]]]) -> CommitOrigins:
+        by_path: dict[tuple[str, str], list[BlamedLine]] = {}
+        before: dict[tuple[str, str], str] = {}  # the names of files that a commit renamed
+        for commit, additions in changes:
+            before |= {(commit.sha, new): old for new, old in self._history.renames(commit.sha).items()}
+            for one in additions:
+                if is_distinctive(one.text):
+                    line = BlamedLine(number=one.number, text=one.text, path=one.path, commit=commit)
+                    by_path.setdefault((commit.sha, one.path), []).append(line)
         counts: Counter[tuple[str, str]] = Counter()
         first: dict[tuple[str, str], SessionEdit] = {}
-        files: dict[tuple[str, str], set[str]] = {}
-        self._library.expect(by_path)
-        for path, added in by_path.items():
-            lines = [BlamedLine(number=one.number, text=one.text, path=path, commit=commit) for one in added]
-            for found in self._judge(path, lines, commit.sha, [path]).values():
+        self._library.expect(path for _, path in by_path)
+        for (sha, path), lines in by_path.items():
+            for found in self._judge(path, lines, sha, list(filter(None, (path, before.get((sha, path)))))).values():
                 if found.written is not None:
                     key = (found.written.row.root, found.written.row.id)
                     counts[key] += 1
                     first.setdefault(key, found.written)
-                    files.setdefault(key, set()).add(path)
         total = sum(map(len, by_path.values()))
+        named = {(row.root, row.id): row for row in self._named([commit.sha for commit, _ in changes])}
         origins = []
-        for key, count in counts.most_common():
-            confidence = _confidence(count, total, is_sure=first[key].is_sure)
+        for key in dict.fromkeys((*sorted(named, key=lambda key: -counts[key]), *dict(counts.most_common()))):
+            count = counts[key]
+            confidence = HIGH if key in named else _of_commit(count, total, first[key])
             if confidence != LOW:
-                origin = Attribution(row=first[key].row, confidence=confidence, matched=count, lines=total)
-                origins.append(self._explained(origin, first[key]))
-        return CommitOrigins(commit=commit, files=len(by_path), lines=total, origins=origins)
+                origin = Attribution(
+                    row=named.get(key) or first[key].row,
+                    confidence=confidence,
+                    matched=count,
+                    lines=total,
+                    is_named=key in named,
+                )
+                origins.append(self._explained(origin, first.get(key)))
+        return CommitOrigins(
+            commit=changes[0][0], files=len({path for _, path in by_path}), lines=total, origins=origins
+        )
+
+    def _named(self, commits: Sequence[str]) -> list[Row]:
+        """Return the stored sessions that the trailers of these commits name."""
+        keys = self._history.sessions_named(commits)
+        return self._library.held_as(keys) if keys else []
 
     def _judge(
         self, path: str, lines: Sequence[BlamedLine], revision: str = "HEAD", names: Sequence[str] = ()
@@ -227,28 +215,29 @@ class Why:
         """Return, by the number of each line, the edit that it comes from."""
         names = names or self._history.names(path)
         written = self._library.written(self._history.top, names, [line.text for line in lines])
-        if not written:
-            return {line.number: _Verdict(None) for line in lines}
+        here = [edit for edit in written if not edit.moved_from]
+        judged: dict[int, _Verdict] = {}
+        if here:
+            added = self._added(names, lines, revision)
+            # An edit after a commit was made first can only be in it if the commit was amended.
+            for moment in (_time, _made):
+                judged |= _replayed(here, _rest(lines, judged), moment, added)
+            # Or rebased with changes; then a single line, or a whole file that has it, is no evidence.
+            late = [edit for edit in here if not edit.edit.whole]
+            judged |= _enough(_replayed(late, _rest(lines, judged), _rebased, added, until=_rebased), lines)
+        for moved_from, edits in moved(written, [line.text for line in _rest(lines, judged)]).items():
+            added = self._added([*names, moved_from], lines, revision)
+            judged |= _enough(_replayed(edits, _rest(lines, judged), _time, added), lines)
+        return {line.number: judged.get(line.number, _Verdict(None)) for line in lines}
+
+    def _added(self, names: Sequence[str], lines: Iterable[BlamedLine], revision: str) -> dict[str, list[Commit]]:
+        """Return the commits that added each of these lines to a file with one of these names."""
         wanted = {text for line in lines if (text := normalised(line.text))}
         added: dict[str, list[Commit]] = {}
         for addition in self._history.additions(names, revision):
             if (text := normalised(addition.text)) in wanted:
                 added.setdefault(text, []).append(addition.commit)
-        judged: dict[int, _Verdict] = {}
-        # An edit after a commit was made first can only be in it if the commit was amended.
-        for moment in (_time, _made):
-            replay, applied = Replay(), 0
-            unknown = [line for line in lines if line.number not in judged]
-            for line in sorted(unknown, key=lambda line: moment(line.commit)):
-                while applied < len(written) and written[applied].time <= moment(line.commit) + SLACK:
-                    replay.apply(written[applied])
-                    applied += 1
-                text = normalised(line.text)
-                origin = replay.origin(text) if text else None
-                if origin is not None:
-                    is_earlier = _committed_before(origin, line.commit, added.get(text, ()))
-                    judged[line.number] = _Verdict(None if is_earlier else origin, is_earlier)
-        return {line.number: judged.get(line.number, _Verdict(None)) for line in lines}
+        return added
 
     def _explained(self, origin: Attribution, written: SessionEdit | None) -> Attribution:
         """Return an origin with the turn that led to it."""
@@ -278,31 +267,79 @@ def _line_origin(target: BlamedLine, near: Iterable[BlamedLine], judged: dict[in
     for line in distinctive:
         other = judged[line.number].written
         matched += other is not None and (other.row.root, other.row.id) == (row.root, row.id)
-    confidence = _confidence(matched, len(distinctive), is_sure=found.written.is_sure)
+    confidence = _confidence(matched, len(distinctive), found.written)
     if not confidence:
         return Attribution(lines=len(distinctive), why_not=TOO_COMMON)
     return Attribution(row=row, confidence=confidence, matched=matched, lines=len(distinctive))
 
 
-def _confidence(matched: int, lines: int, *, is_sure: bool) -> str:
-    """Return how sure it is that a session wrote something, by its distinctive lines."""
+def _confidence(matched: int, lines: int, written: SessionEdit) -> str:
+    """Return how sure it is that a session wrote something, by its distinctive lines and one of its edits."""
     if not matched:
         return ""
-    if matched >= ENOUGH and 2 * matched >= lines:
+    if matched >= (ENOUGH_MOVED if written.moved_from else ENOUGH) and 2 * matched >= lines:
         return HIGH
-    return MEDIUM if matched > 1 or (is_sure and lines <= ENOUGH) else LOW
+    return MEDIUM if matched > 1 or (written.is_sure and lines <= ENOUGH) else LOW
 
 
-def _committed_before(written: SessionEdit, commit: Commit | None, added: Iterable[Commit]) -> bool:
-    """Whether another commit, between the edit and this one, added the same line: then the edit is that one's origin.
+def _of_commit(count: int, total: int, written: SessionEdit) -> str:
+    """Return how sure it is that a session is behind a commit: a few lines of a larger one may be chance."""
+    confidence = _confidence(count, total, written)
+    if confidence == MEDIUM and total > ENOUGH and count < MANY and count < SHARE * total:
+        return LOW
+    return confidence
 
-    A commit that was picked onto another branch is the same one: it keeps its author's time.
+
+def _rest(lines: Iterable[BlamedLine], judged: dict[int, _Verdict]) -> list[BlamedLine]:
+    return [line for line in lines if line.number not in judged]
+
+
+def _replayed(
+    written: Sequence[SessionEdit],
+    lines: Iterable[BlamedLine],
+    moment: Moment,
+    added: dict[str, list[Commit]],
+    *,
+    until: Moment | None = None,
+) -> dict[int, _Verdict]:
+    """Return the edit that wrote each line, as far as one did up to this moment of the line's commit.
+
+    None of them if another commit, between the edit and this one, added the same line: then the edit is that one's
+    origin. A commit that was picked onto another branch is the same one: it keeps its author's time.
     """
-    return any(written.time <= other.time < _time(commit) for other in added)
+    judged: dict[int, _Verdict] = {}
+    replay, applied = Replay(), 0
+    for line in sorted(lines, key=lambda line: moment(line.commit)):
+        while applied < len(written) and written[applied].time <= moment(line.commit) + SLACK:
+            replay.apply(written[applied])
+            applied += 1
+        text = normalised(line.text)
+        origin = replay.origin(text) if text else None
+        if origin is not None:
+            last = (until or _time)(line.commit)
+            others = (other for other in added.get(text, ()) if other.sha != _sha(line.commit))
+            is_earlier = any(origin.time <= other.time < last for other in others)
+            judged[line.number] = _Verdict(None if is_earlier else origin, is_earlier)
+    return judged
+
+
+def _enough(judged: dict[int, _Verdict], lines: Iterable[BlamedLine]) -> dict[int, _Verdict]:
+    """Return only what a session wrote of a commit with at least so many distinctive lines that there is no doubt."""
+    sources = {
+        line.number: (written.row.root, written.row.id, _sha(line.commit), is_distinctive(line.text))
+        for line in lines
+        if line.number in judged and (written := judged[line.number].written) is not None
+    }
+    counts = Counter(source[:3] for source in sources.values() if source[3])
+    return {number: judged[number] for number, source in sources.items() if counts[source[:3]] >= ENOUGH}
 
 
 def _time(commit: Commit | None) -> float:
     return commit.time if commit is not None else time.time()
+
+
+def _rebased(commit: Commit | None) -> float:
+    return max(commit.time, commit.made) if commit is not None else time.time()
 
 
 def _made(commit: Commit | None) -> float:
@@ -349,17 +386,10 @@ def origin_json(origin: Attribution) -> Json:
     return {
         "session": session_json(origin.row) if origin.row is not None else None,
         "confidence": origin.confidence or None,
+        "named_by_commit": origin.is_named,
         "matched_lines": origin.matched,
         "compared_lines": origin.lines,
         "why_not": origin.why_not,
         "turn": msgspec.to_builtins(origin.reason) if origin.reason is not None else None,
         "resume": f"cortext resume {origin.row.id}" if origin.row is not None else "",
     }
-
-
-def commit_json(commit: Commit | None) -> Json | None:
-    """Return a commit; None for lines that are not committed."""
-    if commit is None:
-        return None
-    date = clock.from_epoch(commit.time)
-    return {"sha": commit.sha, "author": commit.author, "date": date, "subject": commit.subject}

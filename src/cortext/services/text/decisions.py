@@ -1,13 +1,13 @@
-"""What was decided: the words that announce a decision, and the sentences that state one about a topic.
+"""The words that announce a decision, and how much a text is about a topic.
 
 No model is used. The words are in one table for summaries, digests and decisions: in English, German, French,
-Spanish, Japanese and Chinese. Each decision is quoted verbatim, with its message and its time, so that it can be
-checked.
+Spanish, Japanese and Chinese.
 """
 
 from __future__ import annotations
 
 import re
+<<<<<<< HEAD
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,6 +17,12 @@ from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD, function_word
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.wording import clip
 from cortext.services.text.sentences import is_cjk, sentences, terms
+=======
+from collections.abc import Collection, Sequence
+
+from cortext.index.search.words import STOP, WORD, function_words
+from cortext.services.text.sentences import sentences
+>>>>>>> 1a701f125cb295cc5e614929ea5e251c810128b4
 
 # The start of a word or phrase → the pattern that says that something was decided. Without a pattern it only sounds
 # like a decision (a rule, a plan, advice): enough for a list of findings, not for "this was decided".
@@ -82,20 +88,15 @@ DECIDING = tuple(stem for stem, pattern in (_PHRASES | _CHARACTERS).items() if p
 _DECIDED = re.compile(
     rf"\b(?:{'|'.join(filter(None, _PHRASES.values()))})(?!\w)|{'|'.join(_CHARACTERS.values())}", re.IGNORECASE
 )
-_NEGATED = re.compile(
-    r"\b(?:not|nobody|no one|never|nothing|kein\w*|nicht|niemand|nie)\b|n't\b|[没不未]", re.IGNORECASE
-)
+NEGATED = re.compile(r"\b(?:not|nobody|no one|never|nothing|kein\w*|nicht|niemand|nie)\b|n't\b|[没不未]", re.IGNORECASE)
 
-NEAR = 3  # messages between a match of the search and a decision that belongs to it
-LONGEST = 400  # characters of one decision with its reason
 SHORT = 40  # a decision of fewer characters ("Agreed.") is shown with what it answers
-_QUESTION = ("?", "？")
-_REASON = re.compile(
-    r"\b(?:because|since|so that|the reason|due to|otherwise|weil|damit|sonst|parce que|porque)\b|因为|因為|ので|ため",
+QUESTION = ("?", "？")
+# How the model announces its next step.
+NEXT_STEP = re.compile(
+    r"(?:now|next|first|then|so|ok(?:ay)?|good|great|perfect|let me|let's|i'll|i will|i'm going|i need to)\b",
     re.IGNORECASE,
 )
-
-
 ASKS_USER = re.compile(r"ask_?user|askuser|question|elicit", re.IGNORECASE)  # a call with which a model asks the user
 # What settles a question if the sentence names its subject: "we'll use the disk", "disk it is".
 _CHOICE = re.compile(
@@ -232,6 +233,60 @@ def orders(sentence: str) -> bool:
     return is_cjk(sentence) or not FUNCTION_WORDS.isdisjoint(WORD.findall(sentence.casefold()))
 
 
+def any_of(*patterns: str) -> re.Pattern[str]:
+    """Return a pattern that matches where one of these does, in upper or lower case."""
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+# ── what a sentence rejects ──────────────────────────────────────────────────────────────────────────
+
+START = (
+    r"^(?:(?:ok(?:ay)?|yes|no|well|so|and|but|now|next|then|please|good|great|gut|ja|nein|jetzt|nun|dann|bitte|also"
+    r"|oui|non|alors)[,.! ]+)*"
+)
+# What is named: without an article, up to the next clause.
+THING = (
+    r"(?:(?:to )?(?:use|using|use of|have|having|keep(?:ing)?|go with|the|a|an|our|any|der|die|das|den|dem"
+    r"|eine[mnrs]?|ein|le|la|les|un|une) )*(?P<thing>[^,.;:!?()\"“”—\s][^,;:!?()\"“”—]{0,60}?)"
+    r"(?=\s+(?:for|because|since|as|in|on|at|so|when|while|and|but|to|from|with|now|any ?more|here|instead|rather"
+    r"|für|weil|bei|im|statt|und|aber|sondern|entschieden|verworfen|pour|car|parce|dans|et|mais)\b"
+    r"|\s*(?:[,;:!?()\"“”—]|\.(?:\s|$)|$))"
+)
+# The words before what is rejected, and those that must follow it.
+_REJECTS = tuple(
+    (any_of(rf"(?:{before})\s+{THING}"), any_of(after))
+    for before, after in (
+        (r"\b(?:instead of|rather than|as opposed to|in place of|(?:an)?statt|anstelle von)", ""),
+        (r"\b(?:au lieu d[eu']|plutôt que|en vez de|en lugar de)", ""),
+        (r"\b(?:decided against|no longer|stop using|get rid of|gegen)", ""),
+        (r"\b(?:we|i)(?:'ve| have| had)? (?:rejected|ruled out|abandoned)", ""),
+        (rf"(?:{START}|\b(?:we|i|let's|let’s|we'll|we will)\s+)(?:drop(?:ped)?|discard(?:ed)?)", ""),
+        (rf"(?:{START}|\b(?:we|i) )(?:will not|won't|don't|do not) (?:want|need|use|take|keep)", ""),
+        (r"\bnot", r"^,?\s+but\b"),
+        (r"\b(?:nicht|kein\w*)", r"^,?\s+sondern\b"),
+        (r"\bpas", r"^,?\s+mais\b"),
+    )
+)
+OUTRIGHT = any_of(
+    r"\b(?:we|i)(?:'ve| have| had)? (?:rejected|ruled out|discarded|dropped|abandoned)\b",
+    r"\b(?P<thing>[\w.+#-]+) (?:was|is|were|are|wurde|ist) (?:rejected|ruled out|verworfen)(?= because| since| as"
+    r"| in favou?r|[.!]|$)",
+)
+
+
+def rejected_in(sentence: str) -> str:
+    """Return what a sentence names as not chosen, in its own words; empty if it names nothing."""
+    for before, after in _REJECTS:
+        match = before.search(sentence)
+        if match and after.search(sentence[match.end("thing") :]):
+            return match["thing"].strip()
+    outright = OUTRIGHT.search(sentence)
+    return (outright["thing"] or "").strip() if outright else ""
+
+
+# ── what it decides ──────────────────────────────────────────────────────────────────────────────────
+
+
 def sounds_decided(text: str, stems: Sequence[str] = STEMS, characters: Sequence[str] = CHARACTERS) -> bool:
     """Whether the text has any of the words. (Not a regular expression, which would take ten times as long.)"""
     lowered = text.lower()
@@ -252,32 +307,23 @@ def may_decide(text: str) -> bool:
 def states_decision(sentence: str) -> bool:
     """Whether the sentence says that something was decided, and does not deny it."""
     found = _DECIDED.search(sentence)
-    return found is not None and not _NEGATED.search(sentence, max(0, found.start() - 24), found.start())
+    return found is not None and not NEGATED.search(sentence, max(0, found.start() - 24), found.start())
 
 
 def chooses(sentence: str) -> bool:
     """Whether the sentence chooses something by its name; said by the user, that is a decision."""
-    return _CHOICE.search(sentence) is not None and not sentence.endswith(_QUESTION)
-
-
-class Decision(msgspec.Struct, kw_only=True):
-    """One sentence that states a decision; `score` says how much it is about the topic."""
-
-    seq: int
-    role: str
-    timestamp: str
-    text: str
-    score: float
+    return _CHOICE.search(sentence) is not None and not sentence.endswith(QUESTION)
 
 
 def topic_words(topic: str) -> frozenset[str]:
     """Return the significant words of a topic as prefixes: `decisions` also matches `decision`, `retries` `retry`."""
     words = WORD.findall(topic[:2000].casefold())
     empty = STOP | function_words(words)
-    return frozenset(_prefix(word) for word in words if word not in empty)
+    return frozenset(prefix(word) for word in words if word not in empty)
 
 
-def _prefix(word: str) -> str:
+def prefix(word: str) -> str:
+    """Return the beginning of a word, which its other forms share."""
     return word[: max(4, len(word) - (3 if word.endswith("ies") else 2))]
 
 
@@ -290,57 +336,14 @@ def decided_share(text: str, words: Collection[str]) -> float:
         return 0.0
     best, before = 0.0, ""
     for sentence in sentences(text):
-        if (states_decision(sentence) or _CHOICE.search(sentence)) and not sentence.endswith(_QUESTION):
+        if (states_decision(sentence) or _CHOICE.search(sentence)) and not sentence.endswith(QUESTION):
             about = f"{before} {sentence}" if len(sentence) < SHORT else sentence
-            best = max(best, _relevance(about, words))
+            best = max(best, relevance(about, words))
         before = sentence
     return best
 
 
-def decisions_in(
-    messages: Iterable[Message], words: Collection[str], matched: Collection[int], title: str = ""
-) -> list[Decision]:
-    """Return the decisions in these messages that are about the words, or near a match of the search.
-
-    If the session's title is about the words, every decision in it counts as near.
-    """
-    title_matches = _relevance(title, words) >= 0.5
-    decisions: list[Decision] = []
-    before = ""
-    for message in messages:
-        if message.role not in (USER, ASSISTANT) or message.aside or message.partial or not message.content:
-            continue
-        near = title_matches or any(abs(message.seq - seq) <= NEAR for seq in matched)
-        found = sentences(message.content)
-        for index, sentence in enumerate(found):
-            if len(sentence) < 12 or sentence.endswith(_QUESTION):
-                continue
-            score = _score(sentence, _relevance(sentence, words), near)
-            if score > 0:
-                text = _with_reason(sentence, found[index + 1 : index + 2])
-                if index == 0 and len(text) < SHORT and before:
-                    text = f'{text} (in answer to: "{clip(before, 160)}")'
-                decisions.append(
-                    Decision(
-                        seq=message.seq,
-                        role=message.role,
-                        timestamp=message.timestamp[:24],
-                        text=text,
-                        score=round(score, 4),
-                    )
-                )
-        before = found[-1] if found else ""
-    return decisions
-
-
-def _score(sentence: str, relevance: float, near: bool) -> float:
-    """A clear decision counts near a match; a sentence that only sounds like one must name the topic too."""
-    if states_decision(sentence):
-        return 1.0 + relevance if near or relevance > 0 else 0.0
-    return relevance if near and relevance >= 0.5 and sounds_decided(sentence) else 0.0
-
-
-def _relevance(sentence: str, words: Collection[str]) -> float:
+def relevance(sentence: str, words: Collection[str]) -> float:
     """Return the share of the topic's words that the sentence has."""
     if not words:
         return 0.0
@@ -351,10 +354,3 @@ def _relevance(sentence: str, words: Collection[str]) -> float:
         any(own.startswith(word) for own in own_words) or (not word.isascii() and word in folded) for word in words
     )
     return hits / len(words)
-
-
-def _with_reason(sentence: str, following: list[str]) -> str:
-    """Return the sentence, and the next one if it gives the reason."""
-    if following and not _REASON.search(sentence) and _REASON.search(following[0]):
-        sentence = f"{sentence} {following[0]}"
-    return clip(sentence, LONGEST)

@@ -15,13 +15,13 @@ from cortext.faces.terminal.run import Command
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.origin.history import line_of, locate
-from cortext.services.origin.session_edits import EditSource
-from cortext.services.origin.touched import touch_json, touched
+from cortext.services.origin.session_edits import EditSource, touch_json, touched
 from cortext.services.origin.why import NOT_KNOWN, Why, commit_origins_json, file_json, line_json
 
 if TYPE_CHECKING:
     from cortext.services.origin.history import Commit
-    from cortext.services.origin.why import Attribution, Why
+    from cortext.services.origin.why import Attribution
+    from cortext.wiring.stores import Stores
 
 
 def why_parser() -> ArgumentParser:
@@ -48,18 +48,26 @@ def run_why(arguments: list[str]) -> int:
     if bool(options.file) == bool(options.commit):
         raise UsageError("name either a file or a commit", hint="cortext why src/pond.py:42, or --commit HEAD")
     path, line = line_of(options.file or os.curdir)
-    history, inside = locate(path)
     stores = stores_for()
-    search = stores.search().reachable()
-    bring_up_to_date(search, exact=True)
-    why = Why(EditSource(stores.listing(), lambda: search), history)
+    inside, why = asking(stores, path)
     if options.commit:
         code = _commit(why, options.commit, as_json=options.json)
     elif line:
         code = _line(why, inside, line, as_json=options.json)
     else:
         code = _file(why, inside, as_json=options.json)
-    return report_missing(search.listing.away) or code
+    return report_missing(why.listing.away) or code
+
+
+def asking(stores: Stores, path: str) -> tuple[str, Why]:
+    """Return a file's path in its repository, and what answers questions about it, with all that is stored indexed.
+
+    Raises NotFound if the file is in no repository.
+    """
+    history, inside = locate(path)
+    search = stores.search().reachable()
+    bring_up_to_date(search, exact=True)
+    return inside, Why(EditSource(search.listing, lambda: search), history)
 
 
 def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
@@ -120,7 +128,7 @@ def _print_origin(origin: Attribution, unit: str = "distinctive lines") -> None:
     assert row is not None
     print(paint(folded(terminal.line(row.name), indent=3), "bold"))
     facts = [row.id, row.tool, row.status, clock.ago(row.last_active)]
-    facts.append(f"{origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} {unit}")
+    facts.append(origin.evidence(unit))
     print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
     if reason is not None:
         quotations = (

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 
+from cortext.errors import NotFound, UsageError
 from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.cortext.commands._which import HELP
 from cortext.faces.terminal.args import Help, count, count_or_none, stores_for
-from cortext.faces.terminal.output import folded, paint, report_missing
+from cortext.faces.terminal.output import folded, paint, print_json, report_missing
 from cortext.model import clock
 from cortext.model.query import FILTERS, Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
+from cortext.services.library.json_views import session_json
 from cortext.services.library.last_command import PROGRAM
 from cortext.services.library.listing import Listing, Row, placed
+from cortext.services.library.resolve import raise_ambiguous
 from cortext.wiring import tools
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -25,7 +30,8 @@ def parser() -> ArgumentParser:
         formatter_class=Help,
         description="Continue a conversation where it stopped: the AI tool opens with all of it as real turns. "
         "Without a name, pick one from the list, most recently active first.",
-        epilog="examples: `cortext resume 2`, `cortext resume 014`, `cortext resume api --ai gemini`",
+        epilog="examples: `cortext resume 2`, `cortext resume 014`, `cortext resume api --ai gemini`, "
+        "`cortext resume --commit=#139`",
     )
     made.add_argument("what", nargs="*", help=HELP)
     made.add_argument(
@@ -34,6 +40,8 @@ def parser() -> ArgumentParser:
         choices=tools.target_names(),
         help="the AI tool to continue in (default: the one it was held in)",
     )
+    about = "the conversation behind a commit or a pull request (#139, or its address): which wrote most of its lines"
+    made.add_argument("--commit", metavar="SHA", help=about)
     made.add_argument("--list", action="store_true", help="print the list instead of asking")
     about = f"at most N in a list (default: all; {SERVED} if some are on a server; 0: all)"
     made.add_argument("--limit", type=count_or_none, metavar="N", help=about)
@@ -70,6 +78,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List conversations, or resume one."""
     options = parser().parse_args(arguments)
+    if options.commit is not None and (options.what or options.in_tool):
+        raise UsageError("name either a conversation or a commit", hint="cortext resume --commit HEAD")
     stores = stores_for(only_reads=options.list or options.print_packet or options.dry_run)
     listing, notes = listing_with_notes(stores)
     if not options.what and not options.in_tool:  # a name is not resolved among half of the sessions
@@ -77,7 +87,7 @@ def run(arguments: list[str]) -> int:
     limit = options.limit if options.limit is not None else listing.limit(SERVED)
     for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
-    if options.list and not options.json:
+    if options.list and not options.json and options.commit is None:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 
         found = listing.cells(SHOWN, _newest(options, limit))
@@ -91,14 +101,38 @@ def run(arguments: list[str]) -> int:
 
     if options.in_tool:
         return resume_one(stores, listing, [], options)
-    rows = _named(listing, options) if options.what else listing.rows(_newest(options, limit))
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
-    if options.list or (not options.what and not (on_screen and rows)):
+    if options.commit is not None:
+        rows = _behind(stores, options.commit, is_one=not (on_screen or options.list))
+    else:
+        rows = _named(listing, options) if options.what else listing.rows(_newest(options, limit))
+    is_named = bool(options.what) or options.commit is not None
+    if options.list or (not is_named and not (on_screen and rows)):
         _list(rows, listing, options)
         _report_cut(options, limit, len(rows))
         return report_missing(listing.away)
     report_missing(listing.away)
     return resume_one(stores, listing, rows, options)
+
+
+def _behind(stores: Stores, commit: str, *, is_one: bool) -> list[Row]:
+    """Return the conversation behind a commit or a pull request, or several to choose from, the likeliest first.
+
+    If it must be one, raise AmbiguousId for several.
+    """
+    from cortext.faces.cortext.commands.origin import asking
+
+    _, why = asking(stores, os.curdir)
+    rows = why.behind(commit).likeliest()
+    if not rows:
+        raise NotFound(
+            f"no stored conversation is known to be behind {commit}",
+            hint="`cortext why --commit SHA` says what is known; `cortext import` stores what your AI tools have",
+        )
+    if is_one and len(rows) > 1:
+        hint = "resume one of them by its id; `cortext why --commit SHA` says which wrote what"
+        raise_ambiguous(commit, [row.id for row in rows], hint=hint)
+    return rows
 
 
 def _newest(options: Namespace, limit: int) -> Query:
@@ -132,9 +166,7 @@ def _nothing_found(options: Namespace) -> str:
 
 def _list(rows: list[Row], listing: Listing, options: Namespace) -> None:
     if options.json:
-        from cortext.faces.cortext.commands.list_ import print_rows
-
-        print_rows(placed(rows, listing.places()))
+        print_json([session_json(row) for row in placed(rows, listing.places())])
     elif not rows and not listing.away:
         print(_nothing_found(options))
     elif rows:
