@@ -1,4 +1,4 @@
-"""The words that announce a decision, and how much a text is about a topic.
+"""The words that announce, order or refuse something, and how much a text is about a topic.
 
 No model is used. The words are in one table for summaries, digests and decisions: in English, German, French,
 Spanish, Japanese and Chinese.
@@ -7,22 +7,11 @@ Spanish, Japanese and Chinese.
 from __future__ import annotations
 
 import re
-<<<<<<< HEAD
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD, function_words
-from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.wording import clip
 from cortext.services.text.sentences import is_cjk, sentences, terms
-=======
-from collections.abc import Collection, Sequence
-
-from cortext.index.search.words import STOP, WORD, function_words
-from cortext.services.text.sentences import sentences
->>>>>>> 1a701f125cb295cc5e614929ea5e251c810128b4
 
 # The start of a word or phrase → the pattern that says that something was decided. Without a pattern it only sounds
 # like a decision (a rule, a plan, advice): enough for a list of findings, not for "this was decided".
@@ -208,7 +197,7 @@ def says_no(text: str) -> bool:
 
 def raises(sentence: str) -> bool:
     """Whether the sentence only brings something up."""
-    return sentence.endswith(_QUESTION) or _RAISES.search(sentence) is not None
+    return sentence.endswith(QUESTION) or _RAISES.search(sentence) is not None
 
 
 def orders(sentence: str) -> bool:
@@ -221,7 +210,7 @@ def orders(sentence: str) -> bool:
         verb, polite = request["verb"].casefold(), request["who"].casefold() == "you"
         if verb in VERBS - _ASKING and (polite or verb not in _UNDECIDED):
             return True
-    if sentence.endswith(_QUESTION):
+    if sentence.endswith(QUESTION):
         return "please" in sentence.casefold() and _RAISES.search(sentence) is None
     if states_decision(sentence) or chooses(sentence) or _SUGGESTS.match(sentence) or says_no(sentence):
         return True

@@ -31,6 +31,7 @@ from cortext.services.text.decisions import (
     prefix,
     rejected_in,
     relevance,
+    says_no,
     states_decision,
 )
 from cortext.services.text.sentences import NOTICE, sentences, terms
@@ -107,10 +108,6 @@ _AGREES = any_of(
     r"|de acuerdo)\b"
     r"(?!,? (?:but|aber|mais|pero)\b)",
     r"(?:好|はい|同意|可以)",
-)
-_REFUSES = any_of(
-    r"(?:no|nope|nah|rather not|better not|don't|do not|nein|lieber nicht|bitte nicht"
-    r"|non)\b(?! (?:problem|worries|doubt|idea))"
 )
 _PROPOSES = any_of(
     r"\b(?:shall|should) (?:we|i)\b|\bi(?:'d| would)? (?:suggest|propose|recommend)\b|\b(?:how|what) about\b"
@@ -277,7 +274,7 @@ def _reply(answer: str, turn: _Turn) -> tuple[str, str, str] | None:
             return text, USER, own or _taken_in(alternatives[shared[0] > shared[1]])
     if _AGREES.match(answer) and _TAKES.search(proposal) and len(alternatives) == 1:
         return text, AGREED, own or rejected_in(proposal)
-    if _REFUSES.match(answer):
+    if says_no(answer):
         return text, USER, own or _taken_in(proposal)
     return None
 
