@@ -28,7 +28,7 @@ from cortext.model.message import (
     joined_text,
 )
 from cortext.safety.framing import BEGIN
-from cortext.tools.kimi_code.adapter import command_in
+from cortext.tools.shared.commands import command_in
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.native import Mark
 
