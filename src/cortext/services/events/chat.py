@@ -152,6 +152,15 @@ class ToolChat:
         session.message_count = last[0].seq + 1 if last else 0
         return Found(named_store, session)
 
+    def note_tools(self) -> None:
+        """Record with the conversation that the model has our MCP tools, if the program's server of ours is running."""
+        names = running_chats.tools_at_hand(self.world.workspace) if self.world.workspace else []
+        found = self.current() if names else None
+        if found is not None and found.named_store.kind == "workspace":
+            config = found.session.agent_config.with_tools(names)
+            if config is not found.session.agent_config:
+                found.store.update(found.session.id, Change(agent_config=config))
+
     def said_elsewhere(self, found: Found) -> str:
         """Return what was added to the conversation in another place since the last prompt here; usually nothing."""
         entry = self.entry()
