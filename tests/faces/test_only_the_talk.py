@@ -19,6 +19,7 @@ from tests.support.cli import committed_workspace, cortext, git
 NAME = "001-brainstorm-api-design"
 NOTICE = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
 FILLER = "No response requested."
+REMINDER = "<system-reminder>\nThe pond has changed.\n</system-reminder>"
 
 
 @pytest.fixture
@@ -126,6 +127,29 @@ def _said(role: str, text: str = "", *calls: str) -> Message:
         ([_said(USER, "/workspace.plan A pond"), _said(ASSISTANT, "Go on.")], "/workspace.plan A pond|Go on."),
         ([_said(USER, NOTICE), _said(ASSISTANT, "The build is done.")], "The build is done."),
         ([_said(ASSISTANT, FILLER), _said(USER, "Who says “No response”?")], "Who says “No response”?"),
+        ([_said(USER, "[Request interrupted by user for tool use]"), _said(USER, "Go on")], "Go on"),
+        (
+            [_said(USER, "[Request interrupted by user] was shown: why?")],
+            "[Request interrupted by user] was shown: why?",
+        ),
+        ([_said(ASSISTANT, "(no content)"), _said(ASSISTANT, "Two.")], "Two."),
+        ([_said(ASSISTANT, "(no content)", "Bash"), _said(TOOL)], "(no content)|"),
+        ([_said(SYSTEM, "Interrupted by user"), _said(USER, "Go on")], "Go on"),
+        ([_said(ASSISTANT, "We interrupted the existing call to shell. How would you like to proceed?")], ""),
+        ([_said(USER, f"{REMINDER}\n{REMINDER}"), _said(USER, f"{REMINDER}\nMine.")], f"{REMINDER}\nMine."),
+        ([_said(USER, "<local-command-caveat>Caveat: The messages below …</local-command-caveat>")], ""),
+        *(
+            ([_said(USER, f"{form} now"), _said(ASSISTANT, "Saved."), _said(USER, "Go on")], "Go on")
+            for form in (
+                "[$workspace-stop-conversation](/a (copy)/.agents/skills/workspace-stop-conversation/SKILL.md)",
+                "$workspace-stop-conversation",
+                "/skill:workspace-stop-conversation",
+                "/workspace-stop-conversation",
+                " /workspace.stop-conversation",
+            )
+        ),
+        ([_said(USER, "[$workspace-plan](/p/SKILL.md) A pond")], "[$workspace-plan](/p/SKILL.md) A pond"),
+        ([_said(USER, "see [$workspace-stop-conversation](/p)")], "see [$workspace-stop-conversation](/p)"),
     ],
 )
 def test_one_function_says_what_the_talk_is(messages: list[Message], talk: str) -> None:
@@ -140,6 +164,29 @@ def test_an_answer_that_is_read_later_belongs_to_its_command() -> None:
     assert next(with_asides([_said(ASSISTANT, "Saved.")], asked[-1])).aside
     assert not next(with_asides([_said(ASSISTANT, "Yes.")], _said(USER, "Is it?"))).aside
     assert only_asks(asked) and not only_asks([*asked, _said(USER, "Herons")]) and not only_asks([])
+
+
+@pytest.mark.req("SELF-05")
+def test_a_stored_message_has_only_fields_that_something_reads(workspace: Path) -> None:
+    talk = ClaudeTalk(workspace)
+    talk.say("/workspace.brainstorm API design", "What is the core problem?")
+    asked: dict[str, object] = {"role": "user", "content": "REST or GraphQL?"}
+    talk._record("user", asked, origin={"kind": "channel", "server": "x"}, promptId="p", permissionMode="default")
+    usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 1}
+    answer: dict[str, object] = {
+        "id": "msg_1",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": "REST."}],
+    }
+    answer |= {"stop_reason": "end_turn", "usage": usage | {"service_tier": "standard", "server_tool_use": {}}}
+    talk._record("assistant", answer, requestId="req_1", gitBranch="main")
+    talk.end()
+    log = next(workspace.glob("conversations/*/*/.session/messages.jsonl"))
+    question, reply = map(json.loads, log.read_text(encoding="utf-8").splitlines()[-2:])
+    assert set(question) == {"role", "content", "timestamp", "tokens", "id", "seq"}
+    assert set(reply) == {*question, "model", "usage", "extra"}
+    assert (reply["usage"], reply["extra"]) == (usage, {"call": "msg_1:req_1"})
 
 
 @pytest.mark.req("SESS-007")

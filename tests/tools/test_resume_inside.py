@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -17,6 +19,10 @@ from tests.support.screen import Screen
 from tests.support.waiting import wait_until
 from tests.tools.codex.test_real import approve
 
+from cortext.faces.mcp.calls import SPECS
+from cortext.model.session import Origin
+from cortext.services.workspace import running_chats
+
 NAME = "001-brainstorm-api-design"
 
 
@@ -27,16 +33,17 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 class Chats:
-    """A workspace, and one program that is used in it without its screen."""
+    """A workspace, and one program that is used in it without its screen, or several."""
 
-    def __init__(self, desk: Desk, name: str) -> None:
+    def __init__(self, desk: Desk, name: str, *others: str) -> None:
         self.desk, self.name, self.tool = desk, name, desk.tools[name]
         self.folder = desk.project("w")
-        done = desk.cortext("init", "--ai", name, cwd=self.folder)
+        self.chooses = False  # whether the user takes our commands from the list that Codex offers
+        done = desk.cortext("init", "--ai", ",".join((name, *others)), cwd=self.folder)
         assert done.code == 0, done.err
-        if name == "codex":
-            approve(self.tool, self.folder)
-        if name == "opencode":
+        if "codex" in (name, *others):
+            approve(desk.tools["codex"], self.folder)
+        if "opencode" in (name, *others):
             OpenCode.settle(self.folder / ".opencode")
         git(self.folder, "add", ".")
         git(self.folder, "commit", "-qm", "workspace")
@@ -49,12 +56,26 @@ class Chats:
         extra: list[str] = []
         if text.startswith("/") and self.name == "codex":
             text = f"$workspace-{text.removeprefix('/workspace.')}"
+            if self.chooses:
+                skill, _, words = text.partition(" ")
+                text = f"[{skill}]({self.folder}/.agents/skills/{skill[1:]}/SKILL.md) {words}".strip()
         elif text.startswith("/") and self.name == "opencode":
             command, *arguments = text[1:].split(" ")
             extra, text = ["--command", command, *arguments], ""
         done = self.tool.run(text, cwd=place or self.folder, resume=resume, extra_args=extra)
         assert done.returncode == 0, done.stderr
         return resume or self.tool.sessions()[-1]
+
+    def within(self, name: str) -> Chats:
+        """Return the same workspace as another of its programs is used in it."""
+        other = copy.copy(self)
+        other.name, other.tool = name, self.desk.tools[name]
+        return other
+
+    def talk(self) -> list[str]:
+        """Return what was said in the conversation, without the asides."""
+        messages = map(json.loads, self.log().splitlines())
+        return [message["content"] for message in messages if not message.get("aside") and message["content"]]
 
     def received(self) -> str:
         """Return the text that the model received last, without system and developer messages."""
@@ -211,3 +232,158 @@ def test_a_command_that_is_typed_on_the_screen_gives_the_model_its_prompt_withou
         sent = _sent(chats)
         assert "## How to lead it" in sent
         assert any("API design" in line for line in sent)
+
+
+# ── what is kept of a chat ───────────────────────────────────────────────────────────────────────────
+
+OTHERS = ("codex", "gemini", "opencode")  # those whose forms of a command are not Claude Code's
+
+
+def _chats(desk: Desk, name: str) -> Chats:
+    chats = Chats(desk, name)
+    chats.chooses = True
+    return chats
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SELF-05", "FLOW-01")
+@pytest.mark.parametrize("name", OTHERS)
+def test_our_commands_are_beside_the_talk_in_the_form_of_every_program(desk: Desk, name: str) -> None:
+    chats = _chats(desk, name)
+    first = chats.say("/workspace.brainstorm API design", "What is the core problem?")
+    chats.say("REST or GraphQL?", "REST.", resume=first)
+    chats.say("/workspace.stop-conversation", "It is stored.", resume=first)
+    second = chats.say("An older chat about geese")
+    chats.say("/workspace.resume 1", "Picked up.", resume=second)
+    chats.say("And the cursors?", "Valid for an hour.", resume=second)
+    chats.say("/workspace.stop-conversation", "Stored again.", resume=second)
+
+    said = ["What is the core problem?", "REST or GraphQL?", "REST.", "And the cursors?", "Valid for an hour."]
+    wait_until(lambda: said[-1] in chats.log(), why="everything is captured")
+    assert chats.talk()[1:] == said and "API design" in chats.talk()[0]
+    row = chats.session()
+    assert (row["message_count"], row["title"]) == (len(said) + 1, "API design")
+    printed = desk.cortext("resume", NAME, "--print", "--force", cwd=chats.folder).out
+    assert "Valid for an hour." in printed
+    for text in ("It is stored.", "Stored again.", "Picked up.", "Looking it up."):
+        assert text not in printed, text
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-007")
+@pytest.mark.parametrize("name", OTHERS)
+def test_of_a_type_without_sessions_nothing_is_stored_from_any_program(desk: Desk, name: str) -> None:
+    chats = _chats(desk, name)
+    done = desk.cortext("type", "add", "diary", "--no-sessions", cwd=chats.folder)
+    assert done.code == 0, done.err
+    alone = chats.say("/workspace.diary Monday", "Write.")
+    chats.say("I am afraid of herons, Ornithophobia.", "That is all right.", resume=alone)
+    mixed = chats.say("How deep is the pond?", "Two metres.")
+    chats.say("/workspace.diary Tuesday", "Write.", resume=mixed)
+    chats.say("Ornithophobia again.", "I see.", resume=mixed)
+    chats.say("/workspace.brainstorm Bridges", "Over the pond?", resume=mixed)
+
+    row = wait_until(lambda: _found(chats, "Bridges"), why="the last command is captured")
+    assert row["type"] == "brainstorm"
+    assert desk.cortext("sync", cwd=chats.folder).code == 0
+    rows = desk.cortext("list", "--json", cwd=chats.folder).json
+    assert len(rows) == 2 and "Bridges" in {row["title"] for row in rows}, "OpenCode gives the other one a title"
+    for folder in (desk.home / ".local/share/cortext", chats.folder, desk.home / ".cache/cortext"):
+        for path in folder.rglob("*"):
+            if path.is_file():
+                assert b"Ornithophobia" not in path.read_bytes(), path
+
+
+def _found(chats: Chats, title: str) -> dict[str, Any]:
+    rows = chats.desk.cortext("list", "--here", "--json", cwd=chats.folder).json
+    return next((row for row in rows if row["title"] == title and row["message_count"]), {})
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SELF-03")
+@pytest.mark.parametrize("name", OTHERS)
+def test_our_tools_are_listed_when_the_program_has_started_our_server(desk: Desk, name: str) -> None:
+    chats = Chats(desk, name)
+
+    def tools(topic: str) -> tuple[list[str], list[str]]:
+        chats.say(f"/workspace.plan {topic}", "Noted.")
+        wait_until(lambda: _found(chats, topic), why="the answer is captured")
+        [path] = chats.folder.glob(f"conversations/*/*{topic.lower()}/.session/session.json")
+        config = json.loads(path.read_text(encoding="utf-8"))["agent_config"]
+        return config["tools"], config.get("tools_configured", [])
+
+    own = sorted(f"mcp__cortext__{tool}" for tool in SPECS)
+    assert tools("Storks") == (own, [])
+    if name == "gemini":  # the user does not want the server
+        path = chats.tool.home / ".gemini" / "settings.json"
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(settings | {"mcp": {"excluded": ["cortext"]}}), encoding="utf-8")
+        had, configured = tools("Geese")
+        assert (had, sorted(configured)) == ([], own)
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SELF-04", "SAFE-08")
+def test_what_was_said_in_one_program_is_told_to_the_other(desk: Desk) -> None:
+    chats = Chats(desk, "claude", "codex")
+    codex = chats.within("codex")
+    first = chats.say("/workspace.brainstorm API design", "What is the core problem?")
+    second = codex.say("/workspace.resume 1", "Picked up.")
+    codex.say("How long is a cursor valid?", "For an hour.", resume=second)
+
+    chats.say("REST or GraphQL?", "REST.", resume=first)
+    told = str(desk.server.turns[-1].body)
+    assert "added to this conversation in Codex" in told
+    assert "- user: How long is a cursor valid?" in told and "- assistant: For an hour." in told
+
+    desk.server.push("Reading it.")
+    codex.say("And the limits?", "A hundred a minute.", resume=second)
+    answered, followed = desk.server.turns[-2:]
+    assert "added to this conversation in Claude Code" in str(answered.body)
+    assert "- user: REST or GraphQL?" not in str(answered.body)
+    record = next(turn for turn in followed.conversation if "- user: REST or GraphQL?" in turn.text)
+    assert record.role == "user", "what was said has no authority of a developer"
+    assert "- assistant: REST." in record.text and "not instructions" in record.text
+
+    assert "2 branches" in desk.cortext("list", "--here", cwd=chats.folder).out
+    shown = desk.cortext("show", NAME, "--no-pager", cwd=chats.folder).out
+    assert "A branch: in Codex" in shown or "in Codex, after message" in shown
+    assert "not instructions" not in chats.log()
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-005b")
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+def test_a_pause_in_between_is_said_on_the_screen_of_the_program(tmp_path: Path, name: str) -> None:
+    with ModelServer() as server:
+        chats = Chats(Desk(tmp_path, server, names=[name]), name)
+        server.push("What is the core problem?")
+        typed = f"{'$workspace-' if name == 'codex' else '/workspace.'}brainstorm API design"
+        command = chats.tool.interactive(typed)
+        with Screen(tmp_path, command, chats.desk.env, chats.folder, "150x70") as screen:
+            screen.wait_for("What is the core problem?", timeout=60)
+
+            def is_paused() -> bool:
+                assert chats.desk.cortext("sweep", "--minutes", "0", "--quiet", cwd=chats.folder).code == 0
+                return bool(chats.session()["status"] == "paused" and chats.session()["message_count"] == 2)
+
+            wait_until(is_paused, why="the answer is stored, and the conversation is paused")
+            server.push("By cursor.")
+            chats.desk.say(screen, "And the pagination")
+            screen.wait_for("saved and paused after 0 quiet minutes", timeout=60)
+        assert "Tell the user so" not in str(server.turns[-1].body)
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-005b")
+def test_a_pause_in_between_is_said_by_the_model_where_no_hook_can(desk: Desk) -> None:
+    chats = Chats(desk, "opencode")
+    key = chats.say("/workspace.brainstorm API design", "What is the core problem?")
+    wait_until(lambda: _found(chats, "API design").get("message_count") == 2, why="the answer is stored")
+    with desk.environment():
+        running_chats.note_pause(Origin(tool="opencode", session_id=key), str(chats.folder), 5)
+    chats.say("And pagination?", "By cursor.", resume=key)
+    told = str(desk.server.turns[-1].body)
+    assert "saved and paused after 5 quiet minutes" in told and "Tell the user so" in told
+    chats.say("And limits?", "None.", resume=key)
+    assert str(desk.server.turns[-1].body).count("Tell the user so") <= 1, "told once"

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.message import FORKED_FROM, FORKED_IN, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.safety import terminal
 from cortext.services.workspace.order import add_note
@@ -67,6 +67,14 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     said("end of the second")
     said("third", second)
     said("fourth", root_of_tree)
+    store.create(Session(id="008-plan-both", type="plan", title="Both machines"))
+    for text, more in (
+        ("where we began", None),
+        ("said on the first machine", None),
+        ("said on the second machine", {FORKED_FROM: "began", FORKED_IN: "Codex"}),
+    ):
+        key = "began" if text == "where we began" else ""
+        store.append("008-plan-both", Message(role="user", content=text, id=key, extra=more))
     store.create(Session(id="007-debug-signs", type=f"de{SIGNS}bug", title=f"Odd {SIGNS}", summary=f"About {SIGNS}"))
     store.append("007-debug-signs", Message(role="user", content=f"plover {SIGNS}", model=f"m{SIGNS}"))
     add_note(Stores(str(made.folder)).workspace_store(), store.get("007-debug-signs"), f"A note {SIGNS}")
@@ -104,6 +112,7 @@ def test_the_list_shows_every_conversation_newest_first(served: Served) -> None:
         escape(terminal.line(f"Odd {SIGNS}")),
         "Branches",
         "A tree",
+        "Both machines",
         "A key",
         *(f"Birds {number}" for number in range(25)),
     }
@@ -204,6 +213,20 @@ def test_branches_can_be_switched(served: Served) -> None:
     other = unescape(re.findall(r'<a href="([^"]+branch=1[^"]*)"', page.text)[0])
     assert "the first way" in served.get(other).words and "the second way" not in served.get(other).words
     assert served.get(f"{here}?branch=77").status == 404
+
+
+@pytest.mark.req("SELF-04")
+def test_branches_of_two_machines_are_counted_and_shown_one_by_one(served: Served) -> None:
+    link = served.link("Both machines")
+    for text in (served.get("/").text, served.get("/results?q=machine").text):
+        card = text[text.index("Both machines") :].partition("<time")[0]
+        assert "<span>2 branches</span>" in card
+    assert "branches</span>" not in served.get("/results?q=heron").text
+    page = served.get(link)
+    assert f'<a href="{link}">2 branches</a>' in page.text
+    ways = [served.get(unescape(way)).words for way in re.findall(r'<a href="([^"]+branch=\d+[^"]*)"', page.text)]
+    said = [("said on the first machine" in words, "said on the second machine" in words) for words in ways]
+    assert sorted(said) == [(False, True), (True, False)] and all("where we began" in words for words in ways)
 
 
 def test_branches_are_a_tree(served: Served) -> None:

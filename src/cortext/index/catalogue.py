@@ -59,6 +59,11 @@ class Catalogue:
         """Return all entries by tool and key: one query for an import of thousands."""
         return {(row[0], row[1]): _entry(row) for row in self._rows("SELECT * FROM transcript")}
 
+    def of_session(self, root: str, session_id: str) -> list[Entry]:
+        """Return the entries of the transcripts that are in one session."""
+        found = self._rows("SELECT * FROM transcript WHERE root = ? AND session_id = ?", (root, session_id))
+        return [_entry(row) for row in found]
+
     def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
         """Run a query. A database that turns out to be damaged is recreated, and the result is then empty."""
         try:

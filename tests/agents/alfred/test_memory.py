@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cortext.agents.alfred.commands import _show_facts
 from cortext.agents.assistant.memory import Memory, MemoryTools
 from cortext.agents.llm.base import CallRequest
 from cortext.errors import CortextError
@@ -87,7 +90,7 @@ def test_an_invalid_tool_call_is_answered_with_an_error(desk: Desk) -> None:
         ("remember", {"text": ["x"]}, "", "the memory is empty"),
         ("remember", {"text": "my token is ghp_Zx8Qw3Rt6Yp1Lk9Nm2Vb5Hc7Jd4Sf0Ga1Te3"}, "", "contains a secret"),
         ("forget", {"id": "mem_nobody"}, "", "no memory"),
-        ("search_sessions", {"query": "x", "after": "yesterday"}, "", "invalid date"),
+        ("search_sessions", {"query": "x", "after": "soonish"}, "", "invalid date"),
         ("delete_everything", {}, "", "unknown tool"),
         ("remember", {}, "{half", "not a JSON object"),
     ):
@@ -122,6 +125,31 @@ def test_an_expired_fact_is_not_returned(memory: Memory) -> None:
     before, after = time.mktime((2030, 1, 14, 0, 0, 0, 0, 0, 0)), time.mktime((2030, 1, 17, 0, 0, 0, 0, 0, 0))
     assert [fact.text for fact in memory.all(before)] == ["On holiday", "Lives in Bern"]
     assert [fact.text for fact in memory.all(after)] == ["Lives in Bern"]
+
+
+@pytest.fixture(params=["Pacific/Kiritimati", "Pacific/Pago_Pago"])  # 14 hours before UTC, 11 after it
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield request.param
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.req("CHAT-10")
+def test_a_day_that_is_typed_and_every_day_that_is_shown_are_of_the_local_clock(
+    memory: Memory, zone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fact = memory.remember("On holiday", expires="2030-01-15")
+    ends = time.mktime((2030, 1, 16, 0, 0, 0, 0, 0, -1))
+    assert [bool(memory.all(moment)) for moment in (ends - 60, ends + 60)] == [True, False]
+    assert fact.expires_at.endswith("Z") and fact.expires_at[:10] != fact.created_at[:10], "UTC in the file"
+    tools = MemoryTools(memory, lambda: pytest.fail("no conversation is searched"))
+    found = tools.run(CallRequest("c", "search_memories", {"query": "holiday"}))
+    assert "until 2030-01-15" in found.output
+    _show_facts([fact], as_json=False)
+    created, expires = re.findall(r"\d{4}-\d\d-\d\d", capsys.readouterr().out)[-2:]
+    assert (created, expires) == (time.strftime("%Y-%m-%d"), "2030-01-15"), zone
 
 
 def test_the_same_fact_is_stored_once(memory: Memory) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ Three
     aur.server.push("1.", "2.", "3.", "4.")
     done = aur("spawn", "-i", "--agent", "qa-test", "--session", "talk", stdin=typed)
     assert "No messages yet." in done.out
+    assert re.search(r"^created  just now \(\d{4}-\d\d-\d\d \d\d:\d\d\)$", done.out, re.MULTILINE), "local time"
     assert "turns    1 by you, 1 by the agent" in done.out and "context  0 % of " in done.out
     assert "counted by the provider, about 1 estimated" in done.out
     assert "assistant  #1  just now\n1.\n" in done.out

@@ -117,7 +117,7 @@ def test_records_of_role_user_tell_who_wrote_them(tmp_path: Path) -> None:
 
     assert [(message.content, message.aside, message.extra) for message in messages] == [
         ("!git status", False, None),
-        ("<task-notification>done</task-notification>", False, {"origin": "task-notification"}),
+        ("<task-notification>done</task-notification>", False, None),
         ("/context", True, None),
         ("<b>not a command</b>", False, None),
         ("/init", False, None),

@@ -203,6 +203,15 @@ def test_title_model_tokens_and_tools_are_read(tmp_path: Path) -> None:
     assert (image.media_type, image.name) == ("image/png", "boat.png")
 
 
+@pytest.mark.req("SELF-03")
+def test_the_mcp_tools_that_the_model_got_are_read(tmp_path: Path) -> None:
+    tools: list[Json] = [{"name": name, "description": "x", "parameters": {}} for name in ("Bash", "mcp__pond__count")]
+    given, broken = record("llm.tools_snapshot", hash="x", tools=tools), record("llm.tools_snapshot", tools={"x": 1})
+    save(tmp_path, [*RECORDS[:2], given, broken, *RECORDS[2:]])
+    about = read(tmp_path)[0].about
+    assert sorted(about.tools) == ["Bash", "mcp__pond__count"]
+
+
 def test_what_the_user_undid_or_cleared_is_followed_by_a_branch(tmp_path: Path) -> None:
     undone = [*RECORDS[:-4], record("context.undo", count=1), record("context.undone", turns=1), said("Again?", "m3")]
     save(tmp_path, undone)

@@ -44,7 +44,7 @@ def test_what_a_session_says_about_itself(tmp_path: Path) -> None:
     assert (messages[1].tokens, messages[3].parts_of("tool_result")[0].is_error) == (5, True)
     assert [message.extra for message in messages if message.extra] == [
         {"attachment": "a.txt"},
-        {"origin": "notification"},
+        {"aside_of": "notice"},
     ]
 
 

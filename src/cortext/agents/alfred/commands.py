@@ -181,7 +181,7 @@ def _show_facts(facts: list[Fact], as_json: bool, text: str = "", *, none: str =
                 fact.id,
                 fact.kind,
                 clock.day(fact.created_at),
-                fact.expires_at[:10],
+                clock.day(fact.expires_at),
                 fact.session_id or fact.by,
                 fact.text,
             )

@@ -98,8 +98,7 @@ class ContextBuilder:
         # The prompt must mention tools only if the model has them.
         names = ("assistant", "assistant_tools" if tools else "assistant_without_tools")
         text = self._own or "\n\n".join(prompt(name).strip() for name in names)
-        today = clock.from_epoch(time.time())[:10]
-        sections = [Section("prompt", f"{text}\n\nToday is {today} (UTC).")]
+        sections = [Section("prompt", f"{text}\n\nToday is {clock.day(time.time())}.")]
         facts = memory.prompt_section(self._facts)
         if facts:
             sections.append(Section("memory", facts))

@@ -121,7 +121,7 @@ def _stats(context: CommandContext, argument: str) -> None:
         ("session", opened.session.id),
         ("agent", f"{opened.agent.name} ({opened.agent.source})"),
         ("model", opened.model.name),
-        ("created", f"{clock.ago(opened.session.created_at)} ({opened.session.created_at})"),
+        ("created", f"{clock.ago(opened.session.created_at)} ({clock.minute(opened.session.created_at)})"),
         ("turns", f"{roles[USER]} by you, {roles[ASSISTANT]} by the agent{cut_off}"),
         ("tokens", f"{counted:,} counted by the provider, about {estimated:,} estimated"),
         (

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cortext.faces.mcp.pages import FRAME, Json, cost
+from cortext.model import clock
 from cortext.model.wording import amount, clip, times
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
@@ -28,7 +29,7 @@ def session_line(row: Row) -> str:
     """Return a session on one line, its id first, because the other tools take it."""
     facts = [row.id, on_one_line(row.title), row.type or row.kind, row.tool or row.agent, row.status, row.place]
     facts += [*(f"#{tag}" for tag in row.tag_names), "starred" if row.starred else ""]
-    facts += [amount(row.message_count, "message"), f"last active {row.last_active[:16]}"]
+    facts += [amount(row.message_count, "message"), f"last active {clock.minute(row.last_active)}"]
     return " · ".join(fact for fact in facts if fact)
 
 
@@ -53,9 +54,9 @@ def evidence_entry(found: SessionPassages) -> tuple[str, Json]:
     row = found.session
     name = " · ".join(fact for fact in (row.id, on_one_line(row.title), row.tool) if fact)
     session = {"id": row.id, "title": row.title, "tool": row.tool, "summary": row.summary}
-    days = ["", *(passage.timestamp[:10] for passage in found.passages)]
+    days = ["", *(clock.day(passage.timestamp) for passage in found.passages)]
     shown = [
-        replace(passage, timestamp="" if passage.timestamp[:10] == day else passage.timestamp[:16])
+        replace(passage, timestamp="" if clock.day(passage.timestamp) == day else passage.timestamp[:16])
         for day, passage in zip(days, found.passages, strict=False)
     ]
     data: Json = {
@@ -72,7 +73,7 @@ def _lines(name: str, found: SessionPassages) -> list[str]:
     for passage in found.passages:
         if passage.before:
             lines.append(f"  before: {on_one_line(passage.before)}")
-        who = f"{passage.role}, {passage.timestamp[:16]}" if passage.timestamp else passage.role
+        who = f"{passage.role}, {clock.minute(passage.timestamp)}" if passage.timestamp else passage.role
         lines.append(f"  [{passage.seq}] {who}: {on_one_line(passage.text)}")
         if passage.after:
             lines.append(f"  after: {on_one_line(passage.after)}")
@@ -121,7 +122,7 @@ def decision_entry(settled: SessionDecision) -> tuple[str, Json]:
     said = (
         f"{on_one_line(decision.text)} ({'; '.join(filter(None, notes))})" if any(notes) else on_one_line(decision.text)
     )
-    line = f"- {decision.timestamp[:10]} · {decision.by}: {said}\n  in {name}"
+    line = f"- {clock.day(decision.timestamp)} · {decision.by}: {said}\n  in {name}"
     return line, {
         "date": decision.timestamp,
         "text": decision.text,

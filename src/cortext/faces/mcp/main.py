@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import CortextError
 from cortext.faces.mcp.pages import ToolAnswer
 from cortext.faces.terminal.run import index_later
-from cortext.services.workspace import installed_tools
+from cortext.safety import terminal
+from cortext.services.projects.workspaces import find_workspace
+from cortext.services.workspace import installed_tools, running_chats
 
 if TYPE_CHECKING:
     from cortext.faces.mcp.context import Context
@@ -55,7 +58,16 @@ def run(arguments: list[str]) -> int:
         context = current
         return result
 
+    def listed(names: list[str]) -> None:
+        try:
+            running_chats.note_server(find_workspace(folder), [f"mcp__cortext__{name}" for name in names])
+        except (OSError, CortextError) as error:
+            print(terminal.line(f"cortext: {error}"), file=sys.stderr)
+
     from cortext.faces.mcp.server import serve
 
-    serve(call)
+    try:
+        serve(call, listed)
+    finally:
+        running_chats.forget_server()
     return 0

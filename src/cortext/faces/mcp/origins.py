@@ -9,6 +9,7 @@ from cortext.faces.mcp import calls
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
 from cortext.faces.mcp.pages import Json, ToolAnswer, cursor_at, fenced, fit, index_of
+from cortext.model import clock
 from cortext.services.library.recall import without_secrets
 from cortext.services.origin.history import GitHistory, commit_json, locate_inside
 from cortext.services.origin.session_edits import EditSource, Touch, touch_json, touched
@@ -81,7 +82,7 @@ def _origin_entry(origin: Attribution) -> tuple[str, Json]:
             ("in answer to", -1, turn.answers),
             ("decided", turn.decision_seq, turn.decision),
             ("the agent said", -1, turn.said),
-            ("edit", turn.seq, f"{turn.call} {turn.path}, {turn.timestamp[:16]}"),
+            ("edit", turn.seq, f"{turn.call} {turn.path}, {clock.minute(turn.timestamp)}"),
         )
         lines += [f"  {f'[{seq}] ' if seq >= 0 else ''}{label}: {text}" for label, seq, text in quotations if text]
     whole = origin_json(origin)
@@ -92,7 +93,7 @@ def _origin_entry(origin: Attribution) -> tuple[str, Json]:
 def _touch_entry(touch: Touch) -> tuple[str, Json]:
     row = without_secrets(touch.row)
     doubt = "" if touch.is_sure else "; perhaps a file of another project"
-    last = f"last in [{touch.seq}] {touch.timestamp[:16]}"
+    last = f"last in [{touch.seq}] {clock.minute(touch.timestamp)}"
     return f"# {session_line(row)}\n  {', '.join([*touch.did, last])}{doubt}", {
         **touch_json(touch),
         "session": session_data(row),

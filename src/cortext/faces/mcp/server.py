@@ -41,6 +41,7 @@ INSTRUCTIONS = (
 
 # The name of the tool, its arguments, and the name of the program that calls it.
 Call = Callable[[str, dict[str, Any], str], ToolAnswer]
+Listed = Callable[[list[str]], None]  # what is done when the program has been given the names of the tools
 
 
 def tool(name: str, spec: Spec) -> types.Tool:
@@ -69,14 +70,15 @@ def refusal(error: CortextError) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text[:2_000])], is_error=True)
 
 
-def build(call: Call) -> Server[Any]:
-    """Return the server; `call` answers in a thread of its own, one call after the other."""
+def build(call: Call, listed: Listed) -> Server[Any]:
+    """Return the server; `call` answers in a thread of its own, one call after the other, and `listed` runs there."""
     # Always the same thread: the databases belong to the thread that opened them.
     worker = ThreadPoolExecutor(1, "recall")
 
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        worker.submit(listed, list(SPECS))
         return types.ListToolsResult(tools=[tool(name, spec) for name, spec in SPECS.items()])
 
     async def call_tool(
@@ -100,11 +102,11 @@ def build(call: Call) -> Server[Any]:
     )
 
 
-def serve(call: Call) -> None:
+def serve(call: Call, listed: Listed) -> None:
     """Serve on standard input and output until the client closes them."""
 
     async def run_server() -> None:
-        server = build(call)
+        server = build(call, listed)
         async with stdio_server() as (incoming, outgoing):
             await server.run(WithoutOldProbe(incoming), outgoing, server.create_initialization_options())
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from cortext.index.catalogue import Entry
+from cortext.model.asides import own_command
 from cortext.model.message import BEGINNING, FORKED_FROM, FORKED_IN, JOINS, USER, Message, instructions_of
 from cortext.model.session import ACTIVE, TOOL_NOTES, Change, Origin, Session
 from cortext.model.threads import branches, is_branched, thread
@@ -20,7 +21,6 @@ from cortext.tools.base import About
 
 JOINED = "*"  # in place of the id of a message: a transcript contains all branches of its session
 KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
-_COMMANDS = ("/workspace.", "$workspace-")
 
 
 class FreshMessages:
@@ -88,8 +88,8 @@ def is_injected(message: Message) -> bool:
 
 def is_from_user(message: Message) -> bool:
     """Whether the user wrote this, and it is not one of our commands."""
-    text = message.content.strip()
-    return message.role == USER and not message.aside and text != "" and not text.startswith(_COMMANDS)
+    is_said = message.role == USER and not message.aside and message.content.strip() != ""
+    return is_said and not own_command(message.content)[0]
 
 
 def continue_in_tool(change: Change, session: Session, entry: Entry, *, in_workspace: bool) -> None:

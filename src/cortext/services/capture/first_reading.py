@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.index.catalogue import Entry
-from cortext.model.asides import OWN_COMMANDS, with_asides
+from cortext.model.asides import COMMAND_FORMS, OWN_COMMANDS, with_asides
 from cortext.model.clock import normalise
 from cortext.model.message import ROLES, TOOL_CALL, USER, Message, batches, is_empty_message
 from cortext.model.session import PAUSED, AgentConfig, Origin, Session
@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 _LEVELS_ABOVE = 4  # nesting levels of a stored message above the value of a part
 
 
-_COMMAND = re.compile(r"\s*[/$](?:skill:)?workspace[.-]([\w.-]+)")
+_COMMAND = re.compile(rf"\s*{COMMAND_FORMS}")  # whatever follows its name
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 RELATED = "related"  # looks something up, and neither begins nor ends a conversation
 

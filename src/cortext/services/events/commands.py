@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from cortext.errors import CortextError, StoreUnreachable
+from cortext.model import clock
+from cortext.model.asides import own_command
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.wording import amount, clip
@@ -167,7 +169,7 @@ def topic_in(messages: Iterable[Message]) -> str:
 
 
 def _asks_for_this(ask: str) -> bool:
-    return ask.startswith(("/workspace.related", "$workspace-related"))
+    return own_command(ask)[0] == "related"
 
 
 def related(search: Search, topic: str, folder: str, leave_out: Collection[str]) -> Answer:
@@ -199,7 +201,7 @@ def text_of(found: Iterable[SessionHit], search: Search, topic: str) -> str:
         row, best = one.session, one.matches[0]
         reasons = sorted({reason for match in one.matches for reason in match.why})
         why = f", found by {', '.join(reasons)}" if reasons else ""
-        date = (best.timestamp or row.last_active)[:10]
+        date = clock.day(best.timestamp or row.last_active)
         name = field(mask(row.title).text)[:80] or row.id
         lines.append(f"{number}. {name} ({row.id}, message {best.seq}, {date}{why})")
         lines.append(f'   "{_quoted(search, one)}"')

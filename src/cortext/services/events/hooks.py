@@ -64,6 +64,12 @@ class Hook:
 
     def run(self) -> str:
         """Do what the event requires; return the text for the model."""
+        text = self._handle()
+        if self.event.kind in ("prompt", "command", "answered"):
+            self.chat.note_tools()
+        return text
+
+    def _handle(self) -> str:
         command, kind, chat = self.event.command, self.event.kind, self.chat
         if kind in ("prompt", "command"):
             chat.begin_turn()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from cortext.model.asides import COMMAND_FORMS
 from cortext.model.message import Message, joined_text
 
 LONGEST = 400  # characters; a longer "sentence" was pasted
@@ -37,7 +38,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W_]+(?:[-'’_./][^\W_]+)*")
 _CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 # A slash command in the syntax of any tool, but not a path.
-COMMAND = re.compile(r"^\s*(?:/[A-Za-z][\w.:-]*|\$workspace-[\w-]+)(?:\s+|$)")
+COMMAND = re.compile(rf"^\s*(?:{COMMAND_FORMS}|/[A-Za-z][\w.:-]*)(?:\s+|$)")
 # Words without a topic: English, German, French, Spanish.
 _COMMON = frozenset(
     re.findall(

@@ -1,7 +1,8 @@
 """The chats that are running in AI tools right now: the list each was shown, and whether the model is working in it.
 
 One small file per chat in the state folder, outside every repository. Written by the hooks; without hooks or files, a
-number refers to the list as it is now, and the asking chat is not guessed.
+number refers to the list as it is now, and the asking chat is not guessed. Beside them, one file for each of our MCP
+servers that an AI tool has asked for its tools: its model has them, which not every tool's own records say.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -131,6 +133,95 @@ def _started_by(environ: Mapping[str, str], tools: Sequence[Hooks]) -> Hooks | N
         return next((tool for tool in tools if tool.name == own), None)
     found = [tool for tool in tools if environ.get(tool.started_by)]
     return found[0] if len(found) == 1 else None  # one inside another: it is unclear which
+
+
+# ── our MCP servers ─────────────────────────────────────────────────────────────────────────────────
+
+
+class RunningServer(msgspec.Struct):
+    """One of our MCP servers: the process that started it, and the tools that it has."""
+
+    parent: int
+    workspace: str
+    tools: list[str]
+
+
+def note_server(workspace: str, tools: Sequence[str]) -> None:
+    """Note that the program that started this MCP server has asked for its tools. Files of servers that ended go."""
+    folder = _servers()
+    durable.ensure_folder(folder)
+    for name in os.listdir(folder):
+        number = name.removesuffix(".json")
+        if number.isdigit() and not _runs(int(number)):
+            durable.remove(os.path.join(folder, name))
+    path = os.path.join(folder, f"{os.getpid()}.json")
+    durable.replace_file(path, [msgspec.json.encode(RunningServer(os.getppid(), workspace, list(tools)))])
+
+
+def forget_server() -> None:
+    """Note that this MCP server ends."""
+    with suppress(FileNotFoundError):
+        durable.remove(os.path.join(_servers(), f"{os.getpid()}.json"))
+
+
+def tools_at_hand(workspace: str) -> list[str]:
+    """Return our MCP tools that the program has which started this process (as a hook): its own server is there."""
+    try:
+        names = os.listdir(_servers())
+    except OSError:
+        return []
+    servers = [_server(os.path.join(_servers(), name)) for name in names if name.endswith(".json")]
+    here = [server for server in servers if server is not None and server.workspace == workspace]
+    above = _ancestors() if here else set()
+    return sorted({tool for server in here if server.parent in above for tool in server.tools})
+
+
+def _servers() -> str:
+    return os.path.join(folders.state(), "servers")
+
+
+def _server(path: str) -> RunningServer | None:
+    try:
+        number = os.path.basename(path).removesuffix(".json")
+        if not number.isdigit() or not _runs(int(number)):
+            return None
+        return msgspec.json.decode(durable.read_file(path), type=RunningServer)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user
+        return True
+    return True
+
+
+def _ancestors() -> set[int]:
+    """Return the processes above this one, but not the first of the machine."""
+    found: set[int] = set()
+    process = os.getppid()
+    while process > 1 and process not in found:
+        found.add(process)
+        process = _parent_of(process)
+    return found
+
+
+def _parent_of(process: int) -> int:
+    try:
+        if os.path.isdir("/proc/self"):
+            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+                return int(file.read().rpartition(")")[2].split()[1])
+        with os.popen(f"ps -o ppid= -p {process:d}") as listed:  # where there is no /proc
+            return int(listed.read() or 0)
+    except (OSError, ValueError, IndexError):
+        return 0  # it has ended
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _folder() -> str:

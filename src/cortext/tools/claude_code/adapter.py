@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import msgspec
-
 from cortext.tools.base import HookEvent
 from cortext.tools.shared.folders import dashed, utf16_units
-from cortext.tools.shared.hooks import additional_context, event_of, text_of
+from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, event_of, text_of
 from cortext.tools.shared.parts import (
     HasHeadless,
     HasImages,
@@ -34,7 +32,7 @@ _KINDS = {
 }
 
 
-class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadless, LocalTool):
+class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadless, ShowsSystemMessage, LocalTool):
     """The adapter for Claude Code."""
 
     name = "claude"
@@ -80,11 +78,6 @@ class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHead
         if not context or event not in _TAKES_CONTEXT or _utf16_length(context) > _LONGEST_CONTEXT:
             return ""
         return additional_context(event, context)
-
-    def with_note(self, answer: str, note: str) -> str:
-        """Return the answer of a hook with a line that Claude Code shows to the user."""
-        noted: bytes = msgspec.json.encode({**msgspec.json.decode(answer or "{}"), "systemMessage": note})
-        return noted.decode("utf-8")
 
 
 def folder_name(project: str) -> str:

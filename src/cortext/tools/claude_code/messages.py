@@ -114,7 +114,6 @@ class Attachment(msgspec.Struct, gc=False):
 
     type: str | None = None
     prompt: str | list[Block | str] | None = None
-    commandMode: str | None = None
     filename: str | None = None
     displayPath: str | None = None
     path: str | None = None
@@ -145,12 +144,6 @@ class Attached(msgspec.Struct, gc=False):
     contents: list[AttachedText] | None = None
 
 
-class Origin(msgspec.Struct, gc=False):
-    """Who wrote a record of role user, if it was not the user."""
-
-    kind: str | None = None
-
-
 class Record(msgspec.Struct, gc=False):
     """A line of a transcript, of any kind: the fields that we need."""
 
@@ -170,7 +163,6 @@ class Record(msgspec.Struct, gc=False):
     isApiErrorMessage: bool | None = None
     message: Body | None = None
     attachment: Attachment | None = None
-    origin: Origin | None = None
     subtype: str | None = None
     content: str | list[Block | str] | dict[str, Any] | None = None
     summary: str | None = None
@@ -205,7 +197,6 @@ _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
 _LOCAL_OUTPUT = re.compile(r"<local-command-(?:stdout|stderr)>(.*)</local-command-(?:stdout|stderr)>\s*", re.DOTALL)
 _SHELL = re.compile(r"<bash-input>(.*)</bash-input>\s*", re.DOTALL)
-_HUMAN = frozenset((None, "", "human", "user"))
 
 
 class MessageBuilder:
@@ -245,8 +236,6 @@ class MessageBuilder:
         if is_resume_block(text):
             message.aside = True
             message.extra = {"resume_block": True}
-        elif record.origin is not None and record.origin.kind not in _HUMAN:
-            message.extra = {"origin": record.origin.kind}
         return message
 
     def instructions(self, text: str, name: str, identity: str, record: Record) -> Message:
@@ -260,13 +249,8 @@ class MessageBuilder:
         attachment = record.attachment
         assert attachment is not None
         if isinstance(attachment.prompt, list):
-            messages = self._blocks(record, attachment.prompt, identity, USER)
-        else:
-            messages = [self.typed(attachment.prompt or "", identity, record)]
-        if attachment.commandMode == "task-notification":
-            for message in messages:
-                message.extra = {"origin": attachment.commandMode}
-        return messages
+            return self._blocks(record, attachment.prompt, identity, USER)
+        return [self.typed(attachment.prompt or "", identity, record)]
 
     def attached(self, record: Record, identity: str) -> list[Message]:
         """Return what the user gave the model to read with a prompt: a file, a folder listing, an image."""

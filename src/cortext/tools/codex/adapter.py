@@ -7,14 +7,14 @@ hooks, which need the user's approval: the rollout contains every message.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.commands import command_in
+from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, text_of
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRefusal, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool, Program
 
@@ -29,12 +29,9 @@ _KINDS = {
 # must not have that authority. What a Stop hook returns becomes a user message of at most 10,000 characters, so such
 # text goes there.
 _TAKES_CONTEXT = ("SessionStart", "UserPromptSubmit")
-_COMMAND = re.compile(
-    r"\[?\$(workspace-[\w-]+)(?:\]\([^)]*\))?(?:\s+(.*))?|/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL
-)
 
 
-class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadless, LocalTool):
+class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadless, ShowsSystemMessage, LocalTool):
     """The adapter for Codex."""
 
     name = "codex"
@@ -87,7 +84,7 @@ class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadles
             # An event of a subagent: `session_id` is that of its parent thread.
             event.kind, event.key = "other", agent
         elif name == "UserPromptSubmit":
-            event.command, event.arguments = command_of(event.text)
+            event.command, event.arguments = command_in(event.text)
             if event.command:
                 event.kind = "command"
         return event
@@ -100,13 +97,3 @@ class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadles
         if name not in _TAKES_CONTEXT or not context:
             return ""
         return additional_context(name, context)
-
-
-def command_of(text: str) -> tuple[str, str]:
-    """Return the name (`workspace.brainstorm`) and arguments of our command in a prompt; empty if it has none."""
-    found = _COMMAND.fullmatch(text.strip()) if text.lstrip().startswith(("$work", "[$work", "/work")) else None
-    if found is None:
-        return "", ""
-    if found[1]:
-        return found[1].replace("-", ".", 1), found[2] or ""
-    return found[3], found[4] or ""

@@ -32,7 +32,6 @@ from cortext.model.message import (
 from cortext.model.tokens import LIMITS
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
-from cortext.tools.codex.adapter import command_of
 from cortext.tools.codex.records import (
     BEGIN,
     ENDING_EVENTS,
@@ -47,7 +46,7 @@ from cortext.tools.codex.records import (
     Items,
     Mark,
 )
-from cortext.tools.shared.commands import RESUMED
+from cortext.tools.shared.commands import RESUMED, command_in
 from cortext.tools.shared.lines import WITHOUT_CONTENT, as_utf8, derived_id, note, place
 
 _RESUMED = RESUMED.encode()
@@ -264,7 +263,7 @@ class MessageBuilder:
         if role == USER and RESUMED in content:
             message.aside, message.extra = True, {"resume_block": True}
         elif item.type == "agent_message":
-            message.aside, message.extra = True, {"author": item.author or ""}
+            message.aside = True
         if self._answer or self._thinking:
             return [*self._flush(), self._link(message)]
         return (self._link(message),)
@@ -415,7 +414,7 @@ class MessageBuilder:
             message.parent = before or BEGINNING
         if message.role == USER:
             self.turns.append(before)
-            if not self.about.command and (name := command_of(message.content)[0]):
+            if not self.about.command and (name := command_in(message.content)[0]):
                 self.about.command = f"/{name}"
         self.last = message.id
         return message

@@ -158,7 +158,6 @@ class Item(msgspec.Struct, gc=False):
     tools: msgspec.Raw = _NULL
     result: msgspec.Raw = _NULL
     revised_prompt: str | None = None
-    author: str | None = None
     internal_chat_message_metadata_passthrough: Provenance | None = None
 
 

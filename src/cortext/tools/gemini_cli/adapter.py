@@ -17,7 +17,7 @@ from cortext.tools.base import (
     HookEvent,
 )
 from cortext.tools.shared.commands import COMMAND_MARK, RESUMED
-from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, text_of
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasPurge, HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 
@@ -43,7 +43,7 @@ _POLL_INTERVAL = 0.02
 _READ_LIMIT = 4 << 20
 
 
-class GeminiCli(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadless, LocalTool):
+class GeminiCli(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadless, ShowsSystemMessage, LocalTool):
     """The adapter for Gemini CLI."""
 
     name = "gemini"

@@ -16,6 +16,7 @@ import msgspec
 
 from cortext.safety.framing import BEGIN
 from cortext.tools.base import HookEvent, UserHooks
+from cortext.tools.shared.commands import command_in
 from cortext.tools.shared.folders import listing
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part, forward
@@ -33,8 +34,6 @@ _KINDS = {
     "SessionEnd": "ended",
 }
 _LOADED = re.compile(r'<skill-loaded name="workspace-([^"]+)" trigger="user-slash"(?:[^>]*? args="([^"]*)")?')
-# A skill as text: Kimi Code sends it to the model like this if it has not loaded its skills yet, or has no screen.
-_AS_TEXT = re.compile(r"/(?:skill:)?workspace[.-]([\w-]+)(?:\s+(.*))?", re.DOTALL)
 
 
 class KimiCode(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
@@ -101,6 +100,7 @@ class KimiCode(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
             event.command = f"workspace.{skill[1]}"
             event.arguments = html.unescape(skill[2] or "")
         elif kind == "prompt":
+            # A skill as text: Kimi Code sends it so if it has not loaded its skills yet, or has no screen.
             event.command, event.arguments = command_in(event.text)
             if event.command:
                 event.kind = "command"
@@ -118,12 +118,6 @@ class KimiCode(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
 def log_in(folder: str) -> str:
     """Return the path of the main agent's log in the folder of a session."""
     return os.path.join(folder, "agents", "main", LOG)
-
-
-def command_in(text: str) -> tuple[str, str]:
-    """Return the name and the arguments of our command, if the user typed one and Kimi Code took it for text."""
-    found = _AS_TEXT.fullmatch(text.strip())
-    return (f"workspace.{found[1]}", found[2] or "") if found else ("", "")
 
 
 def _prompt(payload: dict[str, Any]) -> str:

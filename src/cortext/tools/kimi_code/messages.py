@@ -28,7 +28,7 @@ from cortext.model.message import (
     joined_text,
 )
 from cortext.safety.framing import BEGIN
-from cortext.tools.kimi_code.adapter import command_in
+from cortext.tools.shared.commands import command_in
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.native import Mark
 
@@ -39,6 +39,7 @@ CLEAR = "context.clear"
 UNDO = "context.undo"
 REQUEST = "llm.request"
 USAGE = "usage.record"
+TOOLS = "llm.tools_snapshot"  # all tools that the model gets from now on
 # Bookkeeping, and second copies of what the records above contain.
 _BOOKKEEPING = """
     metadata runtime.set_binding profile.bind config.update tools.set_active_tools tools.reset_active_tools
@@ -135,6 +136,7 @@ class Record(msgspec.Struct):
     count: int = 0
     summary: str | ContextMessage | None = None
     context_summary: str | None = msgspec.field(default=None, name="contextSummary")
+    tools: msgspec.Raw = msgspec.Raw(b"[]")
     cortext: Mark | None = None
 
 
@@ -147,7 +149,22 @@ class State(msgspec.Struct):
     created: float | None = msgspec.field(default=None, name="createdAt")
 
 
+class Tool(msgspec.Struct):
+    """A tool of the record TOOLS."""
+
+    name: str = ""
+
+
 record_decoder = msgspec.json.Decoder(Record)
+_tools_decoder = msgspec.json.Decoder(list[Tool])
+
+
+def mcp_tools_in(record: Record) -> list[str]:
+    """Return the names of the MCP tools of a record; none if they cannot be read."""
+    try:
+        return [tool.name for tool in _tools_decoder.decode(record.tools) if tool.name.startswith("mcp__")]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────

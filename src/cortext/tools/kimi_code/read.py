@@ -27,6 +27,7 @@ from cortext.tools.kimi_code.messages import (
     MESSAGE,
     REQUEST,
     SKIPPED,
+    TOOLS,
     UNDO,
     USAGE,
     ContextMessage,
@@ -35,6 +36,7 @@ from cortext.tools.kimi_code.messages import (
     State,
     Step,
     literal_message,
+    mcp_tools_in,
     record_decoder,
     timestamp,
 )
@@ -267,6 +269,9 @@ class _Log:
         if kind in (REQUEST, USAGE):
             self._account(record)
             return []
+        if kind == TOOLS and not self._aside:
+            about = self._reading.about
+            about.tools += [name for name in mcp_tools_in(record) if name not in about.tools]
         if kind in SKIPPED:
             note(self._reading.counts.skipped, kind)
             return []

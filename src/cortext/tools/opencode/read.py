@@ -326,10 +326,9 @@ def _changed_recently(database: sqlite3.Connection, identity: str, changed: int)
 
 
 def give_separate_id(messages: list[Message], reason: str) -> None:
-    """Give messages that may return in another form separate ids, and record why."""
+    """Give messages that may return in another form separate ids, which name the reason."""
     for message in messages:
         message.id = f"{message.id}.{reason}"
-        message.extra = {**(message.extra or {}), reason: True}
 
 
 def fill_about(about: About, info: dict[str, Any]) -> None:

@@ -200,9 +200,7 @@ class PiReading(TreeReading[Record]):
         if record.type == INJECTED:
             return self._injected(record, record.content, record.customType or "", identity)
         if record.type == BRANCH_SUMMARY:
-            message = self._message(SYSTEM, record, identity, [], record.summary or "")
-            message.extra = {"origin": BRANCH_SUMMARY}
-            return [message]
+            return [self._message(SYSTEM, record, identity, [], record.summary or "")]
         self._bookkeeping(record)
         return []
 
@@ -247,7 +245,6 @@ class PiReading(TreeReading[Record]):
         """Return what an extension added for the model. Of ours, only the context block is kept, as an aside."""
         parts = self._parts(blocks_of(content), identity)
         message = self._message(USER, record, identity, parts, joined_text(parts))
-        message.extra = {"origin": origin}
         if is_resume_block(message.content):
             message.aside, message.extra = True, {"resume_block": True}
         elif origin == NAME:

@@ -11,6 +11,7 @@ import msgspec
 
 from cortext.errors import UnsafePath
 from cortext.io import durable
+from cortext.model.asides import ASIDE_OF, NOTICE
 from cortext.model.message import (
     ASSISTANT,
     ATTACHMENT,
@@ -61,8 +62,8 @@ _BOOKKEEPING = """
 """
 BOOKKEEPING = frozenset(_BOOKKEEPING.split())
 TITLE, COMPACTION = "custom_title", "chat_compression"
-# User records that Qwen Code wrote for itself, as a prompt of its own.
-INJECTED = frozenset(("notification", "cron", "goal_runtime"))
+# User records that Qwen Code wrote for itself, as a prompt of its own. What a "cron" record says, the user wrote once.
+INJECTED = frozenset(("notification", "goal_runtime"))
 # What was said in a voice call: Qwen Code does not send it to the model again.
 SPOKEN = "realtime_message"
 MESSAGE_TYPES = frozenset((USER, ASSISTANT, TOOL_RESULT))
@@ -261,7 +262,7 @@ class QwenReading(TreeReading[Record]):
             media = media_of(words, f"{self.transcript.key}#{identity}")
             messages.append(self._message(USER, record, identity, media, command or text))
         if messages and (record.subtype or "") in INJECTED:
-            messages[0].extra = {"origin": record.subtype}
+            messages[0].extra = {ASIDE_OF: NOTICE}
         messages += self._attached(record, files, identity)
         if block:
             aside = self._message(USER, record, f"{identity}/block" if messages else identity, [], block)

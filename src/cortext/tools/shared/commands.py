@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from cortext.errors import UsageError
 from cortext.io import durable
+from cortext.model.asides import own_command
 from cortext.safety.framing import BEGIN
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
@@ -37,6 +38,12 @@ def typed_command(text: str) -> str:
     """Return the slash command that expanded to this prompt; empty if none of ours did."""
     mark = COMMAND_MARK.search(text) if "<!-- cortext:command" in text else None
     return f"/{mark[1]} {mark[2].strip()}".rstrip() if mark else ""
+
+
+def command_in(text: str) -> tuple[str, str]:
+    """Return the name (`workspace.brainstorm`) and the arguments of our command in a prompt; empty if it has none."""
+    name, arguments = own_command(text)
+    return (f"workspace.{name}", arguments) if name else ("", "")
 
 
 def marked_prompt(command: CommandFile) -> str:

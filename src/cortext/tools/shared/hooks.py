@@ -64,6 +64,15 @@ def additional_context(event: str, context: str) -> str:
     return msgspec.json.encode(answer).decode("utf-8")
 
 
+class ShowsSystemMessage:
+    """A tool that shows its user the `systemMessage` of a hook's answer: Claude Code, Gemini CLI and Codex do."""
+
+    def with_note(self, answer: str, note: str) -> str:
+        """Return the answer of a hook, which may be empty, with a line for the user."""
+        noted: bytes = msgspec.json.encode({**msgspec.json.decode(answer or "{}"), "systemMessage": note})
+        return noted.decode("utf-8")
+
+
 def all_hooks_off(paths: Iterable[str]) -> list[tuple[str, str]]:
     """Report `disableAllHooks` in these settings files. The last one that sets it decides."""
     off = ""

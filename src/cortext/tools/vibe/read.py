@@ -31,7 +31,7 @@ from cortext.model.message import (
 from cortext.tools.base import Transcript
 from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.commands import is_resume_block
+from cortext.tools.shared.commands import command_in, is_resume_block
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     RECORD_ERRORS,
@@ -51,7 +51,6 @@ T = TypeVar("T")
 Pairs = list[tuple[Message, Message | None]]
 _SKILL = '<skill_content name="'
 _SUMMARY = re.compile(r"<compaction_summary>\n(.*)\n</compaction_summary>", re.DOTALL)
-_COMMAND = re.compile(r"/workspace[.-]([\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
 class VibeReading(WholeReading):
@@ -89,7 +88,7 @@ class VibeReading(WholeReading):
     def _describe(self, message: Message) -> None:
         note_tools(self.about, message)
         if message.role == USER and not self.about.command:
-            self.about.command = _command_of(message.content)
+            self.about.command = f"/{name}" if (name := command_in(message.content)[0]) else ""
 
     # ── Vibe 2 ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -296,12 +295,6 @@ def _is_compacted(session: Session) -> bool:
 
 
 # ── what the model gets (Vibe 3), and the lines of Vibe 2, as messages ───────────────────────────────
-
-
-def _command_of(text: str) -> str:
-    """Return our command that a prompt calls (`/workspace.plan`); empty if it calls none."""
-    found = _COMMAND.fullmatch(text.strip()) if text.lstrip().startswith("/workspace") else None
-    return f"/workspace.{found[1]}" if found else ""
 
 
 def _from_context(message: dict[str, Any]) -> Message | None:
