@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.folders import dashed, utf16_units
+from cortext.tools.shared.folders import dashed, up_to_top, utf16_units
 from cortext.tools.shared.hooks import additional_context, event_of, text_of
 from cortext.tools.shared.parts import (
     HasHeadless,
@@ -68,6 +68,11 @@ class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHead
     def projects(self) -> str:
         """The folder with the transcripts of each project."""
         return os.path.join(self.config_folder, "projects")
+
+    def skill_folders(self, project: str) -> list[str]:
+        """Return the folders of the user's and the project's skills; plugins have theirs elsewhere."""
+        own = (os.path.join(folder, ".claude", "skills") for folder in up_to_top(project))
+        return [os.path.join(self.config_folder, "skills"), *own]
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session of Claude Code."""
