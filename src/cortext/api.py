@@ -20,7 +20,7 @@ from cortext.services.library.resolve import Resolver
 from cortext.services.library.sources import Match
 from cortext.services.library.stores import Found
 from cortext.services.projects.workspaces import check_folder, remember_workspace
-from cortext.services.resume.notes import up_to_date
+from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import packet_for
 from cortext.services.resume.receipt import Receipt
 from cortext.store.base import Store
@@ -114,7 +114,7 @@ class Library:
         found, notes = up_to_date(self._named(session), self._stores.caught_up)
         packet = packet_for(found, self._stores.folder, tokens or self._stores.settings.resume.tokens)
         packet.receipt.price = self._stores.carrying(self._listing).sentence(found.session, packet.receipt.tokens)
-        return ResumePacket(packet.text(), packet.receipt, notes)
+        return ResumePacket(packet.text(), packet.receipt, [*notes, *notes_on(found)])
 
     def _found(self, row: Row) -> Found:
         found = self._listing.found(row)

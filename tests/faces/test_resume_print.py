@@ -13,7 +13,8 @@ from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.wiring.tools import native_writers
-from tests.support.cli import cortext
+from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import cortext, git
 
 
 @pytest.fixture
@@ -93,3 +94,77 @@ def test_a_resume_says_what_it_changed_in_the_project(
     assert (folder / ".gemini" / "settings.json").is_file()
     again = cortext("resume", "001", "--ai", "gemini", cwd=folder)
     assert again.code == 0 and ".gemini" not in again.err
+
+
+@pytest.mark.req("SESS-005c")
+def test_what_only_shows_a_resume_says_that_it_was_completed(folder: Path) -> None:
+    assert cortext("complete", "001", cwd=folder).code == 0
+    note = "it was marked as completed"
+    dry = cortext("resume", "001", "--ai", "claude", "--dry-run", cwd=folder)
+    assert f"note       {note}" in dry.out
+    printed = cortext("resume", "001", "--print", cwd=folder)
+    assert printed.code == 0 and f"Note: {note}." in printed.err and note not in printed.out
+    for options in (["--dry-run", "--ai", "claude"], ["--print"]):
+        assert note in cortext("resume", "001", *options, "--json", cwd=folder).json["warnings"]
+
+
+@pytest.mark.req("SESS-003b")
+def test_a_new_conversation_shows_what_would_start(folder: Path) -> None:
+    WorkspaceStore(str(folder)).create(Session(id="002-plan-y", type="plan", title="Y"))
+    dry = cortext("resume", "002", "--ai", "claude", "--dry-run", cwd=folder)
+    assert "new        nothing has been said in it yet; the model gets the command and the block, about" in dry.out
+    assert "0 of 0" not in dry.out and "carried" not in dry.out
+    printed = cortext("resume", "002", "--print", cwd=folder).out
+    assert "This conversation has been created; nothing has been said in it yet." in printed
+    assert "continuing a previous conversation" not in printed and "history" not in printed
+
+
+def _workspace(folder: Path) -> Path:
+    """Return a repository with two commits, and the skill `heron` for Claude Code."""
+    skill = folder / ".claude" / "skills" / "heron" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("# Heron\n", encoding="utf-8")
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
+@pytest.mark.req("SESS-003d")
+def test_branch_commit_and_skills_that_are_not_as_they_were_are_in_the_receipt(tmp_path: Path) -> None:
+    folder = _workspace(tmp_path / "w")
+    talk = ClaudeTalk(folder, real_time=True)
+    talk.note_skills("heron", "bundled-with-the-program")
+    talk.say("Count the herons.", "There are two.")
+    (row,) = cortext("list", "--json", cwd=folder).json
+    words = ("resume", row["id"], "--ai", "claude", "--dry-run", "--json")
+    assert cortext(*words, cwd=folder).json["receipt"]["differs"] == "", "nothing has changed"
+
+    then = git(folder, "rev-parse", "HEAD").strip()[:9]
+    (folder / "conversations").mkdir()
+    (folder / "conversations" / "a.md").write_text("a\n", encoding="utf-8")
+    git(folder, "add", "conversations")
+    git(folder, "commit", "-qm", "a conversation")
+    assert cortext(*words, cwd=folder).json["receipt"]["differs"] == "", "our own commits change nothing"
+
+    git(folder, "checkout", "-qb", "feature")
+    git(folder, "rm", "-qr", ".claude")
+    git(folder, "commit", "-qm", "no skill")
+    now = git(folder, "rev-parse", "HEAD").strip()[:9]
+    checkout = f"branch feature (it was main), HEAD {now} (it was {then}, 1 commit ago)"
+    said = f"{checkout}; not set up in Claude Code here: skill heron"
+    assert cortext(*words, cwd=folder).json["receipt"]["differs"] == said
+    assert f"differs {said}" in " ".join(cortext(*words[:-1], cwd=folder).out.split())
+    printed = cortext("resume", row["id"], "--print", "--json", cwd=folder).json["receipt"]
+    assert printed["differs"] == checkout
+
+
+@pytest.mark.req("SESS-003d")
+def test_a_branch_that_only_the_tool_recorded_is_compared_too(tmp_path: Path) -> None:
+    folder = _workspace(tmp_path / "w")
+    talk = ClaudeTalk(folder)  # long ago, on main
+    talk.say("Count the herons.", "There are two.")
+    (row,) = cortext("list", "--json", cwd=folder).json
+    git(folder, "checkout", "-qb", "feature")
+    planned = cortext("resume", row["id"], "--ai", "claude", "--dry-run", "--json", cwd=folder).json
+    assert planned["receipt"]["differs"] == "branch feature (it was main)"

@@ -279,7 +279,7 @@ def test_the_packet_has_the_command_the_block_and_every_message(workspace: Path)
     ]
     assert places == sorted(places)
     assert "Conversation: brainstorm / API design" in packet
-    assert "Messages: 4" in packet
+    assert "Messages: 4 exchanges" in packet
     assert "data, not instructions" in packet
 
 
@@ -303,7 +303,7 @@ def test_missing_tools_are_reported_by_name(workspace: Path) -> None:
     talk.end()
     assert "MCP server" not in cortext("resume", "1", "--dry-run", cwd=workspace).out
     dry = cortext("resume", "1", "--ai", "codex", "--dry-run", cwd=workspace)
-    assert "tools that it had are not set up in Codex here: MCP server cortext" in dry.out
+    assert "differs    not set up in Codex here: MCP server cortext" in dry.out
 
 
 @pytest.mark.req("SESS-003e")

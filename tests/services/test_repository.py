@@ -13,7 +13,14 @@ from cortext.model.session import Session
 from cortext.services.projects import projects as projects_module
 from cortext.services.projects.git import Git
 from cortext.services.projects.projects import Projects, ask_git, held_in_workspace, tops_of
-from cortext.services.projects.repository import Repository, normalised_remotes, repository_of, top_of
+from cortext.services.projects.repository import (
+    Checkout,
+    Repository,
+    checkout_of,
+    normalised_remotes,
+    repository_of,
+    top_of,
+)
 from cortext.testing.table import every_row
 from tests.support.cli import git
 
@@ -248,3 +255,28 @@ def test_the_top_of_a_folder_is_found_without_git(tmp_path: Path) -> None:
     assert top_of(str(pond / "api")) == str(pond)
     assert top_of(str(tmp_path)) == ""
     assert Git(str(tmp_path)).root_commits(1.0) == []
+
+
+@pytest.mark.req("SESS-003d")
+@pytest.mark.parametrize("packed", [False, True])
+def test_branch_and_commit_are_read_as_git_says_them(tmp_path: Path, packed: bool) -> None:
+    pond = make_repository(tmp_path / "pond")
+    git(pond, "worktree", "add", "-q", "-b", "feature/x", str(tmp_path / "tree"))
+    git(tmp_path / "tree", "commit", "-q", "--allow-empty", "-m", "second")
+    if packed:
+        git(pond, "pack-refs", "--all")
+    for folder, branch in ((pond, "main"), (pond / "api", "main"), (tmp_path / "tree", "feature/x")):
+        assert checkout_of(str(folder)) == Checkout(branch, git(folder, "rev-parse", "HEAD").strip()[:9])
+    git(pond, "checkout", "-q", "--detach")
+    assert checkout_of(str(pond)) == Checkout("", git(pond, "rev-parse", "HEAD").strip()[:9])
+
+
+@pytest.mark.req("SESS-003d")
+def test_what_is_no_checkout_is_not_known(tmp_path: Path) -> None:
+    assert checkout_of(str(tmp_path)) == checkout_of("relative") == Checkout()
+    git(tmp_path, "init", "-q", "-b", "new")
+    assert checkout_of(str(tmp_path)) == Checkout("new")
+    for head in ("ref: refs/heads/.invalid", "ref: refs/../../secret", "", "garbage", "ref: refs/heads/a\x1bb"):
+        (tmp_path / ".git" / "HEAD").write_text(head, encoding="utf-8")
+        assert checkout_of(str(tmp_path)) == Checkout()
+    assert Checkout.of({"a": 1}, "main; rm -rf") == Checkout()

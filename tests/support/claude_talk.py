@@ -120,6 +120,11 @@ class ClaudeTalk:
         """Write the record of a title that the program made."""
         self._record("ai-title", {}, aiTitle=title)
 
+    def note_skills(self, *names: str) -> None:
+        """Write the record of the skills that the model has from now on."""
+        listing = {"type": "skill_listing", "content": "\n".join(names), "names": list(names), "isInitial": True}
+        self._record("attachment", {}, attachment={**listing, "skillCount": len(names)})
+
     def summarise(self, summary: str) -> None:
         """Write the records of a compaction, without firing a hook."""
         self._record("system", {}, subtype="compact_boundary", parentUuid=None, logicalParentUuid=self._parent)

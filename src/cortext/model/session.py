@@ -93,6 +93,8 @@ LONGEST_SHOWN = 1_000  # characters of a summary in a list: all that we make are
 TITLED_BY_USER = {"titled_by": "user"}
 # Key in `extra`: for each transcript (tool and its session id), how many texts of its own the tool gave to its model.
 TOOL_NOTES = "tool_notes"
+# In `extra`: the git branch and commit of the project with the last message, and the skills in files that it had.
+CHECKOUT, SKILLS = "checkout", "skills"
 
 
 class Details(msgspec.Struct, kw_only=True, omit_defaults=True):

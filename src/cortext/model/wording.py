@@ -5,11 +5,16 @@ What is cut is masked before: half a secret has no recognisable form.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 
 from cortext.model import tokens
 
 _LONGEST_WORD = 80
+NAMES = "Files and identifiers"  # the heading of the names in a summary that a model wrote
+HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*:?\s*$", re.MULTILINE)
 
 
 def amount(count: int, noun: str) -> str:
@@ -53,12 +58,68 @@ def clip(text: str, longest: int = 240) -> str:
     return cut(" ".join(text.split()), longest)
 
 
-def clip_lines(text: str, longest: int) -> str:
-    """Return the first whole lines of a text, at most so many characters; an ellipsis says that others are missing."""
-    if len(text) <= longest:
-        return text
-    kept = text[: longest - 1].rpartition("\n")[0].rstrip()
-    return f"{kept}\n…" if len(kept) > longest // 2 else clip(text, longest)
+def clip_summary(text: str, longest: int, lines: int = 0) -> str:
+    """Return a summary in at most so many characters, and lines (0: any number); `…` stands where some are missing.
+
+    In one with headings, the last section (what is next) and that of the names are shortened after all others.
+    """
+    if len(text) > longest:
+        kept = _fitting(text.splitlines(), longest, lambda line: len(line) + 1)
+        text = cut("\n".join(kept), longest) if kept else clip(text, longest)
+    if lines and len(text.splitlines()) > lines:
+        text = "\n".join(_fitting(text.splitlines(), lines, lambda line: 1))
+    return text
+
+
+def _fitting(lines: list[str], most: int, cost: Callable[[str], int]) -> list[str]:
+    """Return the lines of a summary that cost at most so much in all; none if it is one of long lines."""
+    starts = [index for index, line in enumerate(lines) if HEADING.match(line)]
+    if len(starts) < 2:
+        first = _first_lines(lines, most, cost)
+        return first if sum(map(cost, first)) > most // 2 else []
+    sections = [lines[start:end] for start, end in zip([0, *starts[1:]], [*starts[1:], len(lines)], strict=True)]
+    last = len(sections) - 1
+    names = [index for index in range(last) if heading_of(sections[index][0]) == NAMES.casefold()]
+    others = [index for index in range(last) if index not in names]
+    kept: dict[int, list[str]] = {last: _kept_lines(sections[last], most // 2, cost)}
+    for index in names[:1]:
+        room = most - sum(map(cost, kept[last]))
+        spare = room - sum(cost(line) for other in others for line in sections[other])
+        kept[index] = _kept_lines(
+            sections[index], max(room // 2, spare, min(_least(sections[index], cost), room)), cost
+        )
+    for place, index in enumerate(others):
+        room = most - sum(cost(line) for section in kept.values() for line in section)
+        most_here = max(room // (len(others) - place), min(_least(sections[index], cost), room))
+        share = _first_lines(sections[index], most_here, cost)
+        kept[index] = share if len(share) > 2 or share == sections[index] else []
+    return [line for index in sorted(kept) for line in kept[index]]
+
+
+def _least(section: list[str], cost: Callable[[str], int]) -> int:
+    """Return the cost of the heading of a section and a line below it."""
+    return sum(map(cost, section[:2])) + cost("…")
+
+
+def _first_lines(lines: list[str], most: int, cost: Callable[[str], int]) -> list[str]:
+    if sum(map(cost, lines)) <= most:
+        return lines
+    used = list(accumulate(map(cost, lines), initial=cost("…")))
+    return [*lines[: bisect_right(used, most) - 1], "…"] if used[0] <= most else []
+
+
+def _kept_lines(lines: list[str], most: int, cost: Callable[[str], int]) -> list[str]:
+    """Return the first lines of a section of which something must remain: if need be, the first words."""
+    kept = _first_lines(lines, most, cost)
+    if len(kept) > 2 or kept == lines:
+        return kept
+    return [lines[0], clip(" ".join(lines[1:]), max(most - len(lines[0]) - 2, 1))]
+
+
+def heading_of(line: str) -> str:
+    """Return the words of a heading of a summary, for a comparison; empty for any other line."""
+    found = HEADING.match(line)
+    return found[1].strip("*_ ").casefold() if found else ""
 
 
 def clip_tokens(text: str, most: int) -> str:

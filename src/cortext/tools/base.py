@@ -23,6 +23,7 @@ it is given, so that a test can point it anywhere. `cortext.testing` checks all 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -66,6 +67,7 @@ __all__ = [
     "Written",
     "folder_variables_of",
     "proof_of",
+    "skills_at_hand",
     "user_speaks_first",
 ]
 
@@ -124,6 +126,9 @@ class About(msgspec.Struct, kw_only=True):
     command: str = ""  # the slash command that started it: /workspace.brainstorm
     summary: str = ""  # the tool's own summary (a compaction), if any
     tools: list[str] = []  # the names of the tools that the model called, or had by what its program says
+    skills: list[str] = []  # the names of the skills that the model had, or was given the instructions of
+    branch: str = ""  # the git branch that was checked out with the newest messages, if the tool recorded it
+    head: str = ""  # the commit
     notes: int = 0  # how many texts of its own the tool gave to its model, in all: they are not messages
 
 
@@ -283,6 +288,24 @@ def folder_variables_of(tool: TranscriptSource) -> tuple[str, ...]:
     An adapter names them in the attribute `folder_variables`: the service of `cortext watch` gets their values.
     """
     return tuple(getattr(tool, "folder_variables", ()))
+
+
+def skills_at_hand(tool: TranscriptSource, project: str) -> set[str] | None:
+    """Return the names of the skills that a tool finds in files for this project; None if that is not known.
+
+    An adapter has a method `skill_folders`, which takes the project's folder and returns the folders of skills.
+    """
+    folders_of = getattr(tool, "skill_folders", None)
+    if folders_of is None:
+        return None
+    found = set()
+    for folder in folders_of(project):
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        found |= {name for name in names if os.path.isfile(os.path.join(folder, name, "SKILL.md"))}
+    return found
 
 
 def user_speaks_first(tool: TranscriptSource) -> bool:

@@ -314,6 +314,13 @@ def test_the_headline_of_a_summary_is_its_goal_or_its_first_line() -> None:
     assert headline("") == ""
 
 
+def test_a_section_with_nothing_below_its_heading_is_missing() -> None:
+    text = "\n".join(f"## {heading}\nnone" for heading in HEADINGS)
+    assert missing_headings(text.removesuffix("none")) == ["Next step"]
+    assert missing_headings(text.replace("## Goal\nnone", "## Goal\n\n")) == ["Goal"]
+    assert missing_headings(text) == []
+
+
 def test_missing_facts_are_added_to_their_sections() -> None:
     text = "\n".join(f"## {heading}\nnone" for heading in HEADINGS)
     messages = [

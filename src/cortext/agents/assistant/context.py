@@ -23,7 +23,7 @@ from cortext.model.answer import AnswerText
 from cortext.model.message import USER, Message
 from cortext.model.session import BY_OTHER, BY_TEXT, Change, Session
 from cortext.model.threads import thread
-from cortext.model.wording import clip
+from cortext.model.wording import HEADING, NAMES, clip, heading_of
 from cortext.safety import framing
 from cortext.safety.framing import disarmed, fence, field
 from cortext.services.digest.calls import calls_in
@@ -116,13 +116,11 @@ HEADINGS = (
     "Decisions",
     "Done, active, blocked",
     "Failed attempts",
-    "Files and identifiers",
+    NAMES,
     "Open asks",
     "Next step",
 )
-_NAMES = HEADINGS[5]
 _ASKS = HEADINGS[6]
-_HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*:?\s*$", re.MULTILINE)
 _LAST = 8  # messages whose names must be in the summary
 _MOST_NAMES = 25
 _CHUNK = 24_000  # tokens of the conversation that are summarised in one request
@@ -187,15 +185,17 @@ def compact_chat(store: Store, session: Session, keep: int) -> int:
 def headline(summary: str) -> str:
     """Return one line of a summary for a list: its goal if it has sections, else its first line."""
     lines = [line.strip() for line in summary.splitlines() if line.strip()]
-    if lines and _HEADING.match(lines[0]):
-        lines = [line for line in lines[1:] if not _HEADING.match(line)]
+    if lines and HEADING.match(lines[0]):
+        lines = [line for line in lines[1:] if not HEADING.match(line)]
     return lines[0].lstrip("-*• ") if lines else ""
 
 
 def missing_headings(text: str) -> list[str]:
-    """Return the headings that a summary lacks."""
-    present = {found.strip("*_ ").casefold() for found in _HEADING.findall(text)}
-    return [heading for heading in HEADINGS if heading.casefold() not in present]
+    """Return the headings that a summary lacks, or that have nothing below them."""
+    found = list(HEADING.finditer(text))
+    ends = [heading.start() for heading in found[1:]] + [len(text)] * bool(found)
+    filled = {heading_of(one[0]) for one, end in zip(found, ends, strict=True) if text[one.end() : end].strip()}
+    return [heading for heading in HEADINGS if heading.casefold() not in filled]
 
 
 def with_facts(text: str, messages: Sequence[Message]) -> str:
@@ -204,7 +204,7 @@ def with_facts(text: str, messages: Sequence[Message]) -> str:
     calls = calls_in(recent)
     files = [*(file.path for file in used_files(calls)), *mentioned(recent, calls)]
     names = [name.word for name in ranked(recent, calls)[:_MOST_NAMES]]
-    text = _add(text, _NAMES, [f"- {name}" for name in dict.fromkeys([*files, *names]) if name not in text])
+    text = _add(text, NAMES, [f"- {name}" for name in dict.fromkeys([*files, *names]) if name not in text])
     waiting = [clip(message.content, 600) for message in _unanswered(recent)]
     return _add(text, _ASKS, [f"- {ask}" for ask in waiting if ask not in text])
 

@@ -15,7 +15,7 @@ from cortext.faces.mcp.pages import FRAME, Json, ToolAnswer, fenced, fit, safe, 
 from cortext.model import tokens
 from cortext.model.message import Message, marks_of
 from cortext.model.session import COMPLETED, Details, Session
-from cortext.model.wording import amount, clip, kinds
+from cortext.model.wording import amount, clip, clip_summary, kinds
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
@@ -171,7 +171,7 @@ def _packet(chosen: Found, budget: int) -> Packet:
         session,
         title=clip(terminal.line(session.title), TITLE),
         type=clip(terminal.line(session.type), WORD),
-        summary=clip(terminal.line(session.summary), budget // 4),
+        summary=clip_summary(terminal.block(session.summary), budget // 4),
     )
     command = command_text(chosen.root, chosen.session.type, session.title)
     if tokens.estimate(command) > budget // 2:

@@ -8,19 +8,22 @@ from typing import Any
 import msgspec
 
 from cortext.index.catalogue import Entry
+from cortext.model import clock
 from cortext.model.asides import own_command
 from cortext.model.message import BEGINNING, FORKED_FROM, FORKED_IN, JOINS, USER, Message, instructions_of
-from cortext.model.session import ACTIVE, TOOL_NOTES, Change, Origin, Session
+from cortext.model.session import ACTIVE, CHECKOUT, SKILLS, TOOL_NOTES, Change, Origin, Session
 from cortext.model.threads import branches, is_branched, thread
 from cortext.model.titles import best_title, is_titled_by_user
-from cortext.services.capture.first_reading import newest_of
+from cortext.services.capture.first_reading import FirstReading, newest_of
+from cortext.services.projects.repository import Checkout, checkout_of
 from cortext.store.base import Store
 from cortext.store.capabilities import outlines_of
 from cortext.tools import registry
-from cortext.tools.base import About
+from cortext.tools.base import About, Transcript, TranscriptSource, skills_at_hand
 
 JOINED = "*"  # in place of the id of a message: a transcript contains all branches of its session
 KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
+LIVE = 120  # seconds after which what is checked out now may not be what was checked out with a message
 
 
 class FreshMessages:
@@ -119,17 +122,47 @@ def changes_of(session: Session, about: About) -> Change:
     return change
 
 
-def first_change(session: Session, entry: Entry, about: About) -> Change:
-    """Return what the end of a new transcript adds to its session's metadata."""
-    change = changes_of(session, about)
-    if (notes := notes_of(session, entry, about)) is not None:
-        change.extra = notes
+def first_change(
+    session: Session, entry: Entry, tool: TranscriptSource, transcript: Transcript, first: FirstReading
+) -> Change:
+    """Return what the end of a new transcript adds to its session's metadata, once all of it is stored."""
+    change = changes_of(session, first.about)
+    around = surroundings_of(session, tool, transcript, first.about, first.newest)
+    if extra := notes_of(session, entry, first.about) | around:
+        change.extra = extra
     return change
 
 
-def notes_of(session: Session, entry: Entry, about: About) -> dict[str, Any] | None:
-    """Return what to record about the texts that a tool itself gave to its model; None if that is known already."""
+def notes_of(session: Session, entry: Entry, about: About) -> dict[str, Any]:
+    """Return what to record about the texts that a tool itself gave to its model: nothing if that is known already."""
     known = session.extra.get(TOOL_NOTES)
     counts = dict(known) if isinstance(known, dict) else {}
     name = f"{entry.tool} {entry.key}"
-    return {TOOL_NOTES: counts | {name: about.notes}} if about.notes and counts.get(name) != about.notes else None
+    return {TOOL_NOTES: counts | {name: about.notes}} if about.notes and counts.get(name) != about.notes else {}
+
+
+def surroundings_of(
+    session: Session, tool: TranscriptSource, transcript: Transcript, about: About, newest: str
+) -> dict[str, Any]:
+    """Return what to record about the project in which the newest message was written (`newest`), if it has changed.
+
+    That is what is checked out: now if the message is that new, else as the tool recorded it. And the skills that the
+    model had, but only those in files, because a resume can tell whether these are there.
+    """
+    added: dict[str, Any] = {}
+    folder = about.project or transcript.project
+    written, now = clock.to_epoch(newest), clock.to_epoch(clock.now())
+    is_live = written is not None and now is not None and abs(now - written) < LIVE
+    checkout = checkout_of(folder) if is_live and folder else Checkout()
+    if checkout == Checkout():
+        checkout = Checkout.of(about.branch, about.head)
+    recorded = msgspec.to_builtins(checkout)
+    if recorded and recorded != session.extra.get(CHECKOUT):
+        added[CHECKOUT] = recorded
+    known = session.extra.get(SKILLS)
+    skills = {name for name in known if isinstance(name, str)} if isinstance(known, list) else set()
+    if more := set(about.skills) - skills:
+        more &= skills_at_hand(tool, folder) or set()
+        if more:
+            added[SKILLS] = sorted(skills | more)
+    return added

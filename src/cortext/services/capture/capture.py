@@ -34,6 +34,7 @@ from cortext.services.capture.additions import (
     is_from_user,
     is_injected,
     notes_of,
+    surroundings_of,
 )
 from cortext.services.capture.first_reading import (
     BATCH_MESSAGES,
@@ -50,7 +51,7 @@ from cortext.services.capture.first_reading import (
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.projects.projects import Projects, held_in_workspace, project_of
 from cortext.services.projects.workspaces import types_not_stored
-from cortext.services.text.message_masking import AnyStruct, mask_message, mask_struct
+from cortext.services.text.message_masking import AnyStruct, mask_message, mask_struct, mask_value
 from cortext.store.base import Store
 from cortext.store.capabilities import KeepsCopies, KnowsOrigins
 from cortext.store.files.layout_paths import NATIVE
@@ -329,7 +330,7 @@ class Capture:
             with self._copied(tool, transcript, entry, writer.session(), first.withheld):
                 for batch in first.batches():
                     writer.append(*batch)
-                writer.update(self._masked(first_change(session, entry, first.about), entry))
+                writer.update(self._masked(first_change(session, entry, tool, transcript, first), entry))
             trouble = self.remember([first.entry()])
         return first.captured()._replace(trouble=trouble)
 
@@ -360,10 +361,13 @@ class Capture:
                     change.title = msgspec.UNSET  # the tool's title is not that of the conversation it continues
                 if user_spoke and wake:
                     continue_in_tool(change, session, entry, in_workspace=entry.root != self.home.root)
-                if added and (held_in := self._held_in(session, entry, reading.about.project or transcript.project)):
-                    change.extra = held_in
-                if (notes := notes_of(session, entry, reading.about)) is not None:
-                    change.extra = {**(change.extra or {}), **notes}
+                extra = notes_of(session, entry, reading.about)
+                if added:
+                    around = surroundings_of(session, tool, transcript, reading.about, writer.session().last_active)
+                    extra |= mask_value(around) if self._is_masked(entry) else around
+                    extra |= self._held_in(session, entry, reading.about.project or transcript.project)
+                if extra:
+                    change.extra = extra
                 if change != Change():
                     writer.update(change)
             done = done_entry(entry, transcript, reading, withheld)

@@ -113,6 +113,7 @@ class FirstReading:
         self._transcript, self._entry, self._reading = transcript, entry, reading
         self._rest = batches_of(messages, batch_size)
         self._first = next(self._rest, [])
+        self._newest = ""
         self._title = ""
         self._added = self._tool_calls = 0
 
@@ -131,6 +132,11 @@ class FirstReading:
         """What was left out so far."""
         return self._reading.counts
 
+    @property
+    def newest(self) -> str:
+        """The time of the newest message, once all batches are stored."""
+        return self._newest
+
     def session(self) -> Session:
         """Return the session that the transcript becomes, as far as it has been read."""
         self._find_title(self._first)
@@ -141,6 +147,7 @@ class FirstReading:
         for batch in chain((self._first,), self._rest):
             self._find_title(batch)
             yield batch
+            self._newest = batch[-1].timestamp if batch else ""
             self._entry = self._entry._replace(last=newest_of(batch) or self._entry.last)
             self._added += len(batch)
             self._tool_calls += calls_in(batch)

@@ -88,7 +88,7 @@ class Intake:
                 self._bulk.drop(draft)
                 return capture.capture(tool, transcript)
             session = capture.session_of(first)
-            draft.finish(session, first_change(session, entry, first.about))
+            draft.finish(session, first_change(session, entry, tool, transcript, first))
             self._bulk.ready(draft)
         except BaseException:
             self._bulk.drop(draft)

@@ -228,9 +228,9 @@ class Git:
         done = self._run("cat-file", "blob", f"{ref}:./{path}")
         return done.stdout if not done.returncode else None
 
-    def reading(self, *words: str, timeout: float = TIMEOUT) -> bytes | None:
+    def reading(self, *words: str, timeout: float = TIMEOUT, literal: bool = True) -> bytes | None:
         """Return the output of a command that only reads; None if it fails. It runs no filter that the user set up."""
-        done = self._run(*words, timeout=timeout)
+        done = self._run(*words, timeout=timeout, literal=literal)
         return done.stdout if done.returncode == 0 else None
 
     def root_commits(self, timeout: float) -> list[str]:

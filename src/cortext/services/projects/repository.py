@@ -16,6 +16,11 @@ import msgspec
 from cortext.io import durable
 
 MOST = 8  # first commits, and remotes, that are kept
+SHORT = 9  # characters of a commit, as git shows it
+_LONGEST_BRANCH = 250
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_REF = "ref: refs/heads/"
+_ELSEWHERE = ".invalid"  # the branch in HEAD if git keeps branches in another format
 
 _URL = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*)://(?P<host>[^/]*)(?P<path>/.*)?")
 _SCP = re.compile(r"(?P<host>[^/:]+):(?P<path>.*)")  # git@github.com:someone/pond.git
@@ -62,12 +67,19 @@ def top_of(folder: str) -> str:
     return folder
 
 
+def _own_folder(top: str) -> str:
+    """Return git's folder of a work tree; raise OSError or UnicodeDecodeError if that cannot be read."""
+    own = os.path.join(top, ".git")
+    if os.path.isdir(own):
+        return own
+    # A linked work tree, or a submodule.
+    return os.path.join(top, durable.read_text(own).strip().removeprefix("gitdir: "))
+
+
 def common_folder(top: str) -> str:
     """Return the folder that all work trees of a repository share; empty if unknown. Git is not asked."""
-    own = os.path.join(top, ".git")
     try:
-        if not os.path.isdir(own):  # a linked work tree, or a submodule
-            own = os.path.join(top, durable.read_text(own).strip().removeprefix("gitdir: "))
+        own = _own_folder(top)
         try:
             shared = os.path.join(own, durable.read_text(os.path.join(own, "commondir")).strip())
         except OSError:
@@ -75,6 +87,47 @@ def common_folder(top: str) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     return os.path.realpath(shared) if os.path.isdir(shared) else ""
+
+
+class Checkout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The branch and the commit that are checked out; a detached one has no branch, a new branch no commit."""
+
+    branch: str = ""
+    head: str = ""
+
+    @classmethod
+    def of(cls, branch: object, head: object) -> Checkout:
+        """Return what a tool or a session recorded, the commit shortened; whatever is invalid counts as unknown."""
+        name = branch if isinstance(branch, str) and branch.isprintable() and len(branch) <= _LONGEST_BRANCH else ""
+        is_commit = isinstance(head, str) and _COMMIT.fullmatch(head)
+        return cls("" if name == "HEAD" else name, str(head)[:SHORT] if is_commit else "")
+
+
+def checkout_of(folder: str) -> Checkout:
+    """Return what is checked out where a folder is; empty as far as it is unknown. Git is not asked."""
+    top = top_of(folder) if os.path.isabs(folder) else ""
+    common = common_folder(top) if top else ""
+    try:
+        head = durable.read_text(os.path.join(_own_folder(top), "HEAD")).strip() if common else ""
+        if not head.startswith(_REF):
+            return Checkout.of("", head)
+        name = head.removeprefix(_REF)
+        return Checkout() if name == _ELSEWHERE else Checkout.of(name, _commit_of(common, head.removeprefix("ref: ")))
+    except (OSError, UnicodeDecodeError):
+        return Checkout()
+
+
+def _commit_of(common: str, ref: str) -> str:
+    """Return the commit of a branch, from its own file or the one with many; empty if it has none."""
+    try:
+        return durable.read_text(os.path.join(common, ref)).strip()
+    except FileNotFoundError:
+        pass
+    try:
+        lines = durable.read_text(os.path.join(common, "packed-refs")).splitlines()
+    except FileNotFoundError:
+        return ""
+    return next((line.partition(" ")[0] for line in lines if line.endswith(f" {ref}")), "")
 
 
 def work_trees(common: str) -> list[str]:

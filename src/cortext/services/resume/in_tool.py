@@ -20,7 +20,7 @@ from cortext.model.asides import LONGEST_ASKING, only_asks
 from cortext.model.ids import is_number
 from cortext.model.query import Query
 from cortext.model.session import ACTIVE, COMPLETED, LONGEST_SHOWN, Change, Origin, Session
-from cortext.model.wording import clip
+from cortext.model.wording import clip_summary
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture, session_id_for
@@ -256,7 +256,7 @@ def list_text(shown: list[Row], total: int) -> str:
         status = " | ".join(_field(text) for text in (row.status, row.place) if text)
         lines.append(f"   Last active: {_field(clock.ago(row.last_active))} | Status: {status}")
         if row.summary:
-            lines.append(f"   Summary: {clip(_field(row.summary), LONGEST_SHOWN)}")
+            lines.append(f"   Summary: {field(clip_summary(mask(row.summary).text, LONGEST_SHOWN))}")
         lines.append("")
     if total > LISTED and len(shown) == LISTED:
         lines.append(f"({total - LISTED} more: search them by words from the title)")

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from cortext.errors import NotFound
 from cortext.model import clock
-from cortext.model.session import ACTIVE, COMPLETED, Origin
+from cortext.model.message import TOOL_CALL, Message
+from cortext.model.session import ACTIVE, CHECKOUT, COMPLETED, SKILLS, Origin, Session
+from cortext.model.wording import amount, clip, listed
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import Found, damage_note
+from cortext.services.projects.git import Git
+from cortext.services.projects.repository import Checkout, checkout_of
 from cortext.services.workspace.registry import has_changed
 from cortext.store.capabilities import KeepsCopies
+from cortext.store.files.layout_paths import CONVERSATIONS
 from cortext.tools import registry
+from cortext.tools.base import Installer, TranscriptSource, skills_at_hand
+
+GIT_SECONDS = 2.0  # for git to count commits
+_MOST_NAMES, _LONGEST_NAME = 8, 80  # servers and skills that are named, and characters of each
 
 
 def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found, list[str]]:
@@ -31,9 +40,9 @@ def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found
 
 
 def notes_on(found: Found, here: Origin | None = None) -> list[str]:
-    """Note if its command has changed or it is active in a tool right now. `here` is the chat that asks, if any."""
+    """Note if it was completed, its command has changed, or it is active in a tool. `here` is the chat that asks."""
     session = found.session
-    notes = []
+    notes = ["it was marked as completed"] if session.status == COMPLETED else []
     then = session.agent_config.system_prompt_hash
     if then and has_changed(found.root, session.type, then):
         notes.append(f"the text of {field(session.agent_config.command)} has changed; the current one is used")
@@ -53,7 +62,7 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
 def notes_in_chat(found: Found, here: Origin | None) -> list[str]:
     """Note the same before it continues in a running chat, and what a person at a terminal is asked."""
     session = found.session
-    known = ["it was marked as completed"] if session.status == COMPLETED else []
+    known = []
     if session.branch_count > 1 and not session.branch:
         known.append(
             f"it went on in {session.branch_count} places at once, and all of them are joined here; "
@@ -80,3 +89,57 @@ def choose_branch(found: Found, number: int) -> None:
             hint=f"`cortext show {found.session.id}` shows them",
         )
     found.session.branch = number if count > 1 else 0
+
+
+# ── what is not as it was ────────────────────────────────────────────────────────────────────────────
+
+
+def differences(
+    session: Session, folder: str, tool: TranscriptSource | None = None, carried: Iterable[Message] = ()
+) -> str:
+    """Return in a line what is not as it was with the last message: checkout, MCP servers, skills; empty if all is.
+
+    Only what is known on both sides is compared. `folder` is where it continues, in `tool` (None: a packet, for any).
+    The calls in `carried` name servers, too.
+    """
+    checkout = _checkout(session, folder)
+    missing = _missing(session, folder, tool, carried) if tool is not None else ""
+    return field("; ".join(part for part in (checkout, missing) if part))
+
+
+def _checkout(session: Session, folder: str) -> str:
+    recorded = session.extra.get(CHECKOUT)
+    values = recorded if isinstance(recorded, dict) else {}
+    then, now = Checkout.of(values.get("branch"), values.get("head")), checkout_of(folder)
+    parts = []
+    if then.branch and now.branch and then.branch != now.branch:
+        parts.append(f"branch {now.branch} (it was {then.branch})")
+    if then.head and now.head and then.head != now.head:
+        since = _commits(folder, now.head, then.head)
+        if since != (0, 0):  # else only conversations were committed
+            count = f", {amount(since[0], 'commit')} ago" if since is not None and since[1] == 0 else ""
+            parts.append(f"HEAD {now.head} (it was {then.head}{count})")
+    return ", ".join(parts)
+
+
+def _commits(folder: str, now: str, then: str) -> tuple[int, int] | None:
+    """Return how many commits were added and how many are gone, besides those of conversations; None if unknown."""
+    words = ("rev-list", "--left-right", "--count", f"{now}...{then}", "--", ":(top)", f":(exclude){CONVERSATIONS}")
+    counts = (Git(folder).reading(*words, timeout=GIT_SECONDS, literal=False) or b"").split()
+    return (int(counts[0]), int(counts[1])) if len(counts) == 2 else None
+
+
+def _missing(session: Session, folder: str, tool: TranscriptSource, carried: Iterable[Message]) -> str:
+    """Return what the model had and does not find in this tool here."""
+    parts = []
+    if isinstance(tool, Installer):
+        calls = (part.name for message in carried for part in message.parts_of(TOOL_CALL))
+        used = {*session.agent_config.tools, *calls}
+        servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
+        parts += [f"MCP server {name}" for name in sorted(servers - tool.mcp_servers(folder))]
+    recorded, here = session.extra.get(SKILLS), skills_at_hand(tool, folder)
+    if isinstance(recorded, list) and here is not None:
+        skills = {name for name in recorded if isinstance(name, str)}
+        parts += [f"skill {name}" for name in sorted(skills - here)]
+    names = listed([clip(part, _LONGEST_NAME) for part in parts], _MOST_NAMES)
+    return f"not set up in {tool.title} here: {names}" if parts else ""

@@ -25,12 +25,12 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.new_session import SILENT, for_new_session, safe_messages
-from cortext.services.resume.notes import notes_on, up_to_date
+from cortext.services.resume.notes import differences, notes_on, up_to_date
 from cortext.services.resume.packet import FACTS_OF, MOST_FACTS, begun_block, context_block, facts
 from cortext.services.resume.receipt import MASKED, Receipt, count_notes, count_secrets, receipt_of
 from cortext.services.text.for_models import SHORTENED, body
 from cortext.services.workspace.registry import command_text
-from cortext.tools.base import Installer, NativeWriter, Transcript, Withheld, Written, user_speaks_first
+from cortext.tools.base import NativeWriter, Transcript, Withheld, Written, user_speaks_first
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
@@ -89,6 +89,7 @@ def plan_for(
     command = command_text(found.root, session.type, session.title)
     topicless = command_text(found.root, session.type, "(the topic of this conversation)")
     plan = make_plan(found, tool, command=command, topicless=topicless, budget=budget, rewrite=rewrite)
+    plan.receipt.differs = differences(session, plan.project, tool, plan.carried)
     plan.warnings += [*(missing or ()), *warnings_for(found, tool, plan)]
     return plan
 
@@ -252,8 +253,7 @@ def _are(messages: Sequence[Message], wanted: list[str]) -> bool:
 
 
 def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
-    """Return what the user should know before continuing: see `notes_on`, and tools that are no longer available."""
-    config = found.session.agent_config
+    """Return what the user should know before continuing: see `notes_on`, and what the tool's own session lacks."""
     warnings = notes_on(found)
     if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
         warnings.append(
@@ -264,9 +264,4 @@ def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
             f"{tool.title} takes no first prompt, and its own session stays as it is: the model gets neither the "
             "conversation's command nor the context block; --rewrite writes a new session with both"
         )
-    used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
-    servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
-    missing = sorted(servers - tool.mcp_servers(plan.project)) if isinstance(tool, Installer) else []
-    if missing:
-        warnings.append(f"tools that it had are not set up in {tool.title} here: MCP server {', '.join(missing)}")
     return warnings

@@ -33,8 +33,17 @@ class Receipt(msgspec.Struct, kw_only=True):
     left_out: dict[str, int] = {}
     changed: dict[str, int] = {}
     moved: dict[str, str] = {}  # the folders that paths were mapped from, each with the one that is named now
+    differs: str = ""  # what is not as it was with the last message: see `differences`
     branches: str = ""  # which of several branches it is, or that they are joined
     price: str = ""  # what carrying it costs, in the target and in other tools
+
+    @property
+    def begun(self) -> str:
+        """What the model gets of a conversation in which nothing was said; empty for any other."""
+        if self.of_messages:
+            return ""
+        size = f"about {self.tokens:,} tokens"
+        return f"nothing has been said in it yet; the model gets the command and the block, {size}"
 
     def lines(self) -> list[str]:
         """Return the receipt as lines for people."""
@@ -43,8 +52,9 @@ class Receipt(msgspec.Struct, kw_only=True):
             counts += f", {amount(self.attachments, 'attached file')}"
         if self.images:
             counts += f", {amount(self.images, 'image')}"
-        out = [f"carried    {counts}, about {self.tokens:,} tokens"]
+        out = [f"carried    {counts}, about {self.tokens:,} tokens" if self.of_messages else f"new        {self.begun}"]
         out += [f"branches   {self.branches}"] if self.branches else []
+        out += [f"differs    {self.differs}"] if self.differs else []
         out += [f"price      {self.price.removeprefix('carrying this costs ')}"] if self.price else []
         out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]
         out += [f"changed    {count} × {kind}" for kind, count in self.changed.items()]

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.folders import dashed, utf16_units
+from cortext.tools.shared.folders import dashed, up_to_top, utf16_units
 from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, event_of, text_of
 from cortext.tools.shared.parts import (
     HasHeadless,
@@ -66,6 +66,11 @@ class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHead
     def projects(self) -> str:
         """The folder with the transcripts of each project."""
         return os.path.join(self.config_folder, "projects")
+
+    def skill_folders(self, project: str) -> list[str]:
+        """Return the folders of the user's and the project's skills; plugins have theirs elsewhere."""
+        own = (os.path.join(folder, ".claude", "skills") for folder in up_to_top(project))
+        return [os.path.join(self.config_folder, "skills"), *own]
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session of Claude Code."""

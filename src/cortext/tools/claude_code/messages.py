@@ -120,6 +120,7 @@ class Attachment(msgspec.Struct, gc=False):
     uri: str | None = None
     content: msgspec.Raw = msgspec.Raw(b"null")
     addedNames: list[str] | None = None  # of deferred_tools_delta: the tools that the model has from now on
+    names: list[str] | None = None  # of skill_listing: the skills that it has
 
 
 class AttachedFile(msgspec.Struct, gc=False):
@@ -155,6 +156,7 @@ class Record(msgspec.Struct, gc=False):
     requestId: str | None = None
     sessionId: str | None = None
     cwd: str | None = None
+    gitBranch: str | None = None
     isSidechain: bool | None = None
     isMeta: bool | None = None
     sourceToolUseID: str | None = None  # the call of a skill that this record has the instructions of
@@ -174,6 +176,13 @@ class Record(msgspec.Struct, gc=False):
 
 decoder = msgspec.json.Decoder(Record)
 attached_decoder = msgspec.json.Decoder(str | Attached | None)
+
+
+def note_at_hand(about: About, attachment: Attachment) -> None:
+    """Add the MCP tools and the skills that the model has from now on to what is known of the transcript."""
+    added = {name for name in attachment.addedNames or () if name.startswith("mcp__")}
+    about.tools += sorted(added.difference(about.tools))
+    about.skills += sorted({*(attachment.names or ())}.difference(about.skills))
 
 
 def image_in(record: dict[str, Any], rest: list[str]) -> str | None:

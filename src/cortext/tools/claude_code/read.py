@@ -23,6 +23,7 @@ from cortext.tools.claude_code.messages import (
     MessageBuilder,
     Record,
     decoder,
+    note_at_hand,
     summary_text,
     text_of,
     timestamp,
@@ -156,6 +157,7 @@ class ClaudeReading:
             return ()
         if not self._has_introduction:
             self._introduce(record)
+        self.about.branch = record.gitBranch or self.about.branch
         if kind == "assistant":
             messages = builder.assistant(record, uuid or derived_id(line.hex()))
         elif kind == "user":
@@ -261,8 +263,7 @@ class ClaudeReading:
             if record.attachment is None or record.attachment.type not in UNSENT:
                 self._count_note(record)
             if record.attachment is not None and not self._aside:
-                added = {name for name in record.attachment.addedNames or () if name.startswith("mcp__")}
-                self.about.tools += sorted(added.difference(self.about.tools))
+                note_at_hand(self.about, record.attachment)
             note(skipped, "attachment")
         elif kind == "system":
             return self._system(record, builder, line)
@@ -342,7 +343,7 @@ class ClaudeReading:
         cursor: dict[str, Any] = {"offset": offset, "seen": fingerprint(self._transcript.path, offset)}
         newest = list(self._owners.items())[-_KEPT_OWNERS:] if len(self._owners) < 1_000 else _newest(self._owners)
         about = {name: getattr(self.about, name) for name in _KEPT_ABOUT}
-        about["tools"] = list(self.about.tools)
+        about |= {"tools": list(self.about.tools), "skills": list(self.about.skills)}
         kept: dict[str, Any] = {
             "owners": dict(newest),
             "last": self._last,

@@ -14,6 +14,7 @@ import msgspec
 
 from cortext.tools.base import HookEvent
 from cortext.tools.shared.commands import command_in
+from cortext.tools.shared.folders import up_to_top
 from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, text_of
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRefusal, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool, Program
@@ -66,6 +67,11 @@ class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadles
         # Codex creates a folder in its home at every start. With no home, asking for the version leaves nothing behind.
         no_home = {"HOME": os.devnull, "CODEX_HOME": os.devnull}
         return Program(self.command, self.environ, version_env=no_home)
+
+    def skill_folders(self, project: str) -> list[str]:
+        """Return the folders of the user's and the project's skills."""
+        own = (os.path.join(folder, ".agents", "skills") for folder in up_to_top(project))
+        return [os.path.join(self.folder, "skills"), os.path.join(self.home, ".agents", "skills"), *own]
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Return what happened and in which thread; None if the payload names no event or no thread."""

@@ -162,6 +162,7 @@ class CodexReading:
         if head is not None:
             about.project, about.remote = head.meta.cwd or "", head.meta.remote
             about.created_at = clock.normalise(head.meta.timestamp or "")
+        about.branch, about.head = newest.meta.checkout if newest is not None else ("", "")
         about.title = title or (head.mark.title if head and head.mark else "")
         meta = newest.meta if newest else None
         first = (meta.subagent_history_start_ordinal or 0) if meta else 0

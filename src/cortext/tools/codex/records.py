@@ -205,6 +205,12 @@ class Meta(msgspec.Struct, gc=False):
         return address if isinstance(address, str) else ""
 
     @property
+    def checkout(self) -> tuple[str, str]:
+        """The branch and the commit that were checked out when the thread began; empty if Codex did not record them."""
+        git = self.git if isinstance(self.git, dict) else {}
+        return str(git.get("branch") or ""), str(git.get("commit_hash") or "")
+
+    @property
     def is_subagent(self) -> bool:
         """Whether this is the thread of a subagent."""
         spawned = isinstance(self.source, dict) and "subagent" in self.source
@@ -427,6 +433,7 @@ class Items:
             elif not is_users_own(content.text, kind) and RESUMED not in content.text:
                 skill = skill_in(content.text)
                 if len(contents) == 1 and skill and not skill.startswith(_OWN_SKILLS):
+                    self.about.skills += [] if skill in self.about.skills else [skill]
                     return SYSTEM, content.text, None
                 self.about.notes += not skill
                 note(self.counts.skipped, kind or "inserted by Codex")

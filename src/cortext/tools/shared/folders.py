@@ -39,6 +39,18 @@ def entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
+def up_to_top(folder: str) -> Iterator[str]:
+    """Yield a folder and those above it, up to the top of its work tree; only itself if it is in none."""
+    above = [folder]
+    while not os.path.lexists(os.path.join(above[-1], ".git")):
+        parent = os.path.dirname(above[-1])
+        if parent == above[-1]:
+            above = [folder]
+            break
+        above.append(parent)
+    yield from above
+
+
 def listing(folder: str) -> list[str]:
     """Return the names in a folder, sorted; none if there is no such folder."""
     try:

@@ -28,7 +28,7 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment
 from cortext.services.resume.handover import carry_out_or_rewrite, take_back
-from cortext.services.resume.notes import choose_branch, up_to_date
+from cortext.services.resume.notes import choose_branch, notes_on, up_to_date
 from cortext.services.resume.packet import packet_for
 from cortext.services.resume.planning import OWN, PUT_BACK, Plan, plan_for
 from cortext.services.workspace.installed_tools import untested
@@ -236,12 +236,13 @@ def _ask_for_tool(here: list[str]) -> str:
 
 
 def _print(chosen: Found, budget: int, carrying: CarryingPrices, missing: list[str], *, as_json: bool) -> int:
-    for note in missing:
+    notes = [*missing, *notes_on(chosen)]
+    for note in notes:
         print(terminal.line(f"Note: {note}."), file=sys.stderr)
     packet = packet_for(chosen, os.getcwd(), budget)
     packet.receipt.price = carrying.sentence(chosen.session, packet.receipt.tokens)
     if as_json:
-        print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt), "warnings": missing})
+        print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt), "warnings": notes})
     else:
         print(terminal.block(packet.text()), end="")
         if packet.receipt.price:

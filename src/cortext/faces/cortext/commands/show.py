@@ -18,7 +18,7 @@ from cortext.model.asides import is_beside
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of
 from cortext.model.order import order_of
 from cortext.model.session import details_of, first_turn_of
-from cortext.model.wording import amount, cut
+from cortext.model.wording import amount, clip_summary, cut
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.branches import open_branches
@@ -93,7 +93,7 @@ def run(arguments: list[str]) -> int:
         for number, note in enumerate(order.notes, 1):
             pager.write(_folded(f"note {number}: {note.text} ({clock.short(note.at)})", "yellow"))
         if session.summary:
-            pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
+            pager.write(_prose(session.summary if options.tools else _short(session.summary)))
         for label, text in details_of(session.extra).labelled():
             pager.write(_folded(f"{label}: {text}", "dim"))
         found, marks = open_branches(store, session)
@@ -165,6 +165,11 @@ def _body(message: Message, *, complete: bool) -> str:
         elif part.ref:
             lines.append(paint(terminal.line(f"[{part.type} {part.ref}]"), "magenta"))
     return "\n".join(lines)
+
+
+def _short(summary: str) -> str:
+    text = clip_summary(summary, len(summary), lines=12)
+    return text if text == summary else f"{text}\n  (shortened; --tools shows all of it)"
 
 
 def _first_lines(text: str, count: int = 4) -> str:
