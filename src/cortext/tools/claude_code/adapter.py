@@ -13,6 +13,7 @@ from cortext.tools.shared.hooks import additional_context, event_of, text_of
 from cortext.tools.shared.parts import (
     HasHeadless,
     HasImages,
+    HasInstructions,
     HasPurge,
     HasReader,
     HasSettings,
@@ -34,7 +35,7 @@ _KINDS = {
 }
 
 
-class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadless, LocalTool):
+class ClaudeCode(HasReader, HasImages, HasWriter, HasInstructions, HasSettings, HasPurge, HasHeadless, LocalTool):
     """The adapter for Claude Code."""
 
     name = "claude"
