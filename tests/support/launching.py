@@ -12,7 +12,7 @@ from cortext.model.message import ASSISTANT, USER
 from cortext.model.threads import thread
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.stores import Found
-from cortext.services.resume.planning import NEW, OWN, Plan, make_plan
+from cortext.services.resume.planning import NEW, OWN, TOPICLESS, Plan, make_plan
 from cortext.services.resume.receipt import NOTES
 from cortext.services.workspace.registry import command_text
 from cortext.tools.base import NativeWriter, Transcript, user_speaks_first
@@ -21,7 +21,7 @@ from cortext.wiring.stores import Stores
 from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import Request
-from tests.support.pairs import ANSWER, CLOSING, NEXT, SUMMARY, Outcome, Said, compare
+from tests.support.pairs import ANSWER, BLOCK, CLOSING, NEXT, OPENING, SUMMARY, Outcome, Said, compare
 from tests.support.screen import Screen
 from tests.support.waiting import wait_until
 
@@ -30,8 +30,8 @@ START_SECONDS = 170.0  # on a loaded machine; most take three
 # What a tool shows when it has loaded the conversation and the user speaks first; any other answers the first prompt.
 LOADED = {"aider": "Restored previous"}
 
-# What follows the tool's own session: the prompt has neither title nor summary, because everybody can read it.
-OWN_CLOSING = [Said(USER, BEGIN), Said(USER, END), Said(USER, NEXT)]
+# The first prompt: it has neither title nor summary, because everybody can read it.
+ASKED = [Said(USER, BEGIN), Said(USER, END)]
 
 _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _ESTIMATE = re.compile(r", about [\d,]+ tokens")
@@ -52,15 +52,23 @@ class Launched(NamedTuple):
     def outcome(self, said: Sequence[Said]) -> Outcome:
         """Compare both requests with the receipt and with what was said in the source."""
         said = [one for one in said if one.text not in self.withheld]
-        is_described = self.plan.session.summary == SUMMARY  # a pair's conversation has a command and a summary
-        closing = CLOSING if is_described else OWN_CLOSING if self.plan.prompt else CLOSING[-1:]
-        start = [] if self.first is None else [*closing[:-1], Said(ASSISTANT, WELCOME)]
-        outcome = compare(self.request, self.plan, said, [*start, *closing[-1:]] if start else closing)
+        opening = _opening(self.plan)
+        start = [] if self.first is None else [*ASKED, Said(ASSISTANT, WELCOME)]
+        outcome = compare(self.request, self.plan, said, [*start, *CLOSING], opening)
         if self.first is not None:
-            problems = compare(self.first, self.plan, said, start[:-1]).problems
+            problems = compare(self.first, self.plan, said, ASKED, opening).problems
             outcome.problems += [f"at the start: {problem}" for problem in problems]
         outcome.problems += self.problems
         return outcome
+
+
+def _opening(plan: Plan) -> list[Said]:
+    """Return what a new session holds before the conversation; a pair's has a command and a summary."""
+    if plan.how != NEW:
+        return []
+    if plan.session.summary != SUMMARY:
+        return ASKED
+    return BLOCK if plan.instructions else OPENING
 
 
 def launched(desk: Desk, stores: Stores, found: Found, target: str, project: Path) -> Launched:
@@ -78,8 +86,7 @@ def launched(desk: Desk, stores: Stores, found: Found, target: str, project: Pat
     with Screen(folder, command, desk.env, project, "150x70", log=folder / "log") as screen:
         first = None if user_speaks_first(tool) else _answered(desk, screen, start)
         if first is None:
-            loaded = END if plan.how == NEW else plan.carried[-1].content
-            screen.wait_for(LOADED.get(target, loaded), timeout=START_SECONDS)
+            screen.wait_for(LOADED.get(target, plan.carried[-1].content), timeout=START_SECONDS)
         typed = len(desk.server.requests)
         desk.say(screen.at_prompt(), NEXT)
         screen.wait_for(ANSWER, timeout=START_SECONDS)
@@ -98,8 +105,10 @@ def launched(desk: Desk, stores: Stores, found: Found, target: str, project: Pat
 
 def _planned(found: Found, tool: NativeWriter, budget: int, project: Path) -> Plan:
     """Return the plan that the command makes as well."""
-    kind, title = found.session.type, found.session.title
-    return make_plan(found, tool, command=command_text(found.root, kind, title), budget=budget, project=str(project))
+    command, topicless = (
+        command_text(found.root, found.session.type, topic) for topic in (found.session.title, TOPICLESS)
+    )
+    return make_plan(found, tool, command=command, topicless=topicless, budget=budget, project=str(project))
 
 
 def _answered(desk: Desk, screen: Screen, start: int) -> Request:

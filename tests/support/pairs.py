@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,8 +48,10 @@ class Said(NamedTuple):
     text: str
 
 
-# What follows the conversation in the request: our command, the context block, and the prompt.
-CLOSING = [Said(USER, text) for text in (COMMAND, BEGIN, SUMMARY, END, NEXT)]
+# What is around the conversation in the request: the context block before it, and the prompt.
+BLOCK = [Said(USER, text) for text in (BEGIN, SUMMARY, END)]
+OPENING = [Said(USER, COMMAND), *BLOCK]
+CLOSING = [Said(USER, NEXT)]
 
 _SPACES_AT_END = re.compile(r" +$", re.MULTILINE)
 # The labels of a call and of a result for a program without structured calls; the id is in both.
@@ -183,8 +185,15 @@ def copied(found: Found, target: str) -> Found:
     return Found(workspace, store.get(name))
 
 
-def compare(request: Request, plan: Plan, said: Sequence[Said], closing: Sequence[Said] = CLOSING) -> Outcome:
-    """Compare what the model received with the receipt, and with what was said in the source and follows it."""
+def compare(
+    request: Request,
+    plan: Plan,
+    said: Sequence[Said],
+    closing: Sequence[Said] = CLOSING,
+    opening: Sequence[Said] = OPENING,
+) -> Outcome:
+    """Compare what the model received with the receipt, and with what was said in the source and is around it."""
+    texts = [*opening, *said, *closing]
     receipt = plan.receipt
     of_calls = sum(len(message.parts_of(TOOL_CALL)) for message in plan.carried)
     as_text = receipt.changed.get(Change.CALLS_AS_TEXT, 0)
@@ -198,8 +207,9 @@ def compare(request: Request, plan: Plan, said: Sequence[Said], closing: Sequenc
         notes=receipt.left_out.get(NOTES, 0),
         changed={str(kind): count for kind, count in receipt.changed.items()},
         problems=[
-            *_missing(received, [*said, *closing]),
-            *_repeated(received, [*said, *closing]),
+            *_missing(received, texts),
+            *_repeated(received, texts),
+            *_uninstructed(request, plan.instructions),
             *_unsaid(received, said),
             *_miscounted(received, plan, receipt.messages),
             *_unpaired(request, receipt.tool_calls - as_text, is_own=plan.how != NEW),
@@ -285,11 +295,32 @@ def _repeated(received: Received, said: Sequence[Said]) -> list[str]:
     return problems
 
 
+def _uninstructed(request: Request, instructions: str) -> list[str]:
+    """Return whether the command's text is not exactly once in the request, and there outside of the conversation."""
+    times = sum(text.count(instructions) for text in _strings(request.body)) if instructions else 0
+    spoken = sum(instructions in turn.text for turn in request.conversation if _role(turn) in (USER, ASSISTANT))
+    if instructions and (times, spoken) != (1, 0):
+        return [f"the command's text was received {times} times, {spoken} of them as a message"]
+    return []
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Yield every text in a request."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _strings(item)
+
+
 def _unsaid(received: Received, said: Sequence[Said]) -> list[str]:
-    """Return what the assistant did not say between the first words and our command; before, programs add their own."""
+    """Return what the assistant did not say between the first words and the last; programs add their own outside."""
     first, last = (
         next((index for index, turn in enumerate(received.texts) if text in turn.text), 0)
-        for text in (said[0].text, COMMAND)
+        for text in (said[0].text, said[-1].text)
     )
     own = [text for role, text in said if role == ASSISTANT]
     problems = []

@@ -51,6 +51,37 @@ says so.
 
 *new*: the program would not continue it, so a new session was written, and the receipt says why. That is gptme, which
 stays without a terminal in a session that was held without one, as here (`gptme --non-interactive`)."""
+DELIVERY = """The model gets the text of the conversation's command, then the context block, then the messages. In a new
+session the block is its first message, and the first prompt has three lines that say to go on; so the last exchanges
+are right above them. In a session of the program's own the messages come first: there the block is the first prompt, of
+at most ten lines, and the command's text is given again only if the session does not contain it. Nothing is written
+into the project for it."""
+_WITH_BLOCK, _AT_THE_TOP, _SILENTLY = "with the block", "shown at the beginning", "sent, not shown"
+_NEITHER = "in its own session neither"
+_TEXT_SHOWN = "in its own session, a text that is new there is in the first prompt"
+# How the text of the command arrives, where the block of a new session is, and what remains of both on the screen.
+DELIVERED = {
+    "claude": ("system prompt: append-system-prompt-file", _SILENTLY, ""),
+    "gemini": (
+        f"{_WITH_BLOCK}; in its own session the first prompt names its file, whose text follows the block",
+        _SILENTLY,
+        "when it opens that session again, it may show both at the beginning; a file that git ignores is shown, too",
+    ),
+    "opencode": ("system prompt: `instructions` in OPENCODE_CONFIG_CONTENT", _SILENTLY, ""),
+    "codex": (f"{_WITH_BLOCK}: `developer_instructions` would come after the messages", _SILENTLY, _TEXT_SHOWN),
+    "copilot": (f"{_WITH_BLOCK}: COPILOT_CUSTOM_INSTRUCTIONS_DIRS did not reach the model", _AT_THE_TOP, _TEXT_SHOWN),
+    "qwen": ("system prompt: append-system-prompt", _AT_THE_TOP, ""),
+    "pi": ("system prompt: append-system-prompt", _AT_THE_TOP, ""),
+    "kimi": (_WITH_BLOCK, _AT_THE_TOP, _NEITHER),
+    "continue": (f"{_WITH_BLOCK}: a rule is sent twice", _AT_THE_TOP, _NEITHER),
+    "vibe": (_WITH_BLOCK, _AT_THE_TOP, _TEXT_SHOWN),
+    "gptme": (_WITH_BLOCK, _AT_THE_TOP, _TEXT_SHOWN),
+    "aider": (
+        _WITH_BLOCK,
+        "not shown",
+        f"{_NEITHER}; it shows no history, so cortext prints the last two exchanges before it starts",
+    ),
+}
 LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, by the receipt and by the request.
 
 - ✓ the model received what the receipt says
@@ -138,6 +169,9 @@ def page(names: Sequence[str], rows: Sequence[Row], more: Sequence[str] = ()) ->
     lines += ["", "## Its own session, opened as it is", "", *OWN_SESSIONS.splitlines(), ""]
     own = {row.target: row for row in rows if row.home == ITSELF}
     lines += [*table("tool", "result"), *(line(name, _cell(own.get(name))) for name in names)]
+    lines += ["", "## What else the model gets, and what the screen shows", "", *DELIVERY.splitlines(), ""]
+    lines += table("tool", "the command's text", "the block in a new session", "what remains")
+    lines += [line(name, *DELIVERED[name]) for name in names if name in DELIVERED]
     lines += ["", "## What did not pass", ""]
     failed = [row for row in rows if not row.passed]
     if failed:

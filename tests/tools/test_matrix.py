@@ -38,7 +38,7 @@ OUTPUTS = {"1": "the heron stands still", "2": "seventeen"}
 COMMANDS = {"1": "cat note.txt", "2": "cat count.txt"}
 CALLS = [Turn("assistant", "tool_call", name="sh", arguments=COMMANDS[key], call_id=key) for key in COMMANDS]
 SAID = [Said(USER, "Read both."), Said(ASSISTANT, "Done.")]
-CLOSING = f"{COMMAND} [RESUMED CONVERSATION] {SUMMARY} [END RESUMED CONTEXT] {NEXT}"
+OPENING = f"{COMMAND} [RESUMED CONVERSATION] {SUMMARY} [END RESUMED CONTEXT]"
 
 
 def _plan(changed: dict[str, int] | None = None, messages: int = 4) -> Plan:
@@ -56,7 +56,8 @@ def _plan(changed: dict[str, int] | None = None, messages: int = 4) -> Plan:
 
 
 def _request(*turns: Turn) -> Request:
-    conversation = (Turn("user", "text", "Read both."), *turns, Turn("user", "text", CLOSING))
+    texts = [Turn("user", "text", text) for text in (OPENING, "Read both.", NEXT)]
+    conversation = (*texts[:2], *turns, texts[2])
     return Request(1, "POST", "/", {}, {}, "chat", False, conversation)
 
 

@@ -387,3 +387,32 @@ def test_a_pause_in_between_is_said_by_the_model_where_no_hook_can(desk: Desk) -
     assert "saved and paused after 5 quiet minutes" in told and "Tell the user so" in told
     chats.say("And limits?", "None.", resume=key)
     assert str(desk.server.turns[-1].body).count("Tell the user so") <= 1, "told once"
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-01")
+def test_a_long_hook_shows_on_the_screen_of_claude_that_it_works(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        chats = Chats(Desk(tmp_path, server, names=["claude"]), "claude")
+        settings = chats.folder / ".claude/settings.json"
+        slow = re.sub(r'"command": "[^"]*hook claude[^"]*"', '"command": "sleep 20"', settings.read_text("utf-8"))
+        settings.write_text(slow, encoding="utf-8")
+        (chats.folder / ".mcp.json").unlink()  # the program would ask the user to approve it
+        command = chats.tool.interactive("Where do herons nest?")
+        with Screen(tmp_path, command, chats.desk.env, chats.folder, "150x70") as screen:
+            screen.wait_for("cortext saves the conversation", timeout=60)
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-01")
+def test_the_list_on_the_screen_of_codex_begins_with_words_that_are_no_error(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        chats = Chats(Desk(tmp_path, server, names=["codex"]), "codex")
+        chats.say("/workspace.brainstorm API design", "What is the core problem?")
+        server.push("Looking it up.", "Which one?")
+        command = chats.tool.interactive("$workspace-resume")
+        with Screen(tmp_path, command, chats.desk.env, chats.folder, "150x70") as screen:
+            lines = [line.strip(" └") for line in screen.wait_for("Which one?").splitlines() if line.strip()]
+        shown = lines.index("• Blocked by hook")
+        assert lines[shown + 1] == "This is what you asked cortext for; nothing went wrong."
+        assert lines[shown + 2] == "Here are your resumable conversations:"

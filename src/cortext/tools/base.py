@@ -5,6 +5,7 @@ are optional, and services ask with `isinstance`:
 
     Collection     finds many conversations in one file: a database, an exported archive
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
+    Instructs      takes a text into its system prompt for one start: resume
     KeepsImages    has the images of a conversation in its transcripts: resume carries them over
     Refuses        cannot continue its own sessions under other settings: resume, restore
     Rewinds        says that its user has taken messages back: the check after a resume
@@ -47,6 +48,7 @@ __all__ = [
     "HookEvent",
     "Hooks",
     "Installer",
+    "Instructs",
     "KeepsImages",
     "Launch",
     "Leftover",
@@ -67,6 +69,8 @@ __all__ = [
     "Written",
     "folder_variables_of",
     "proof_of",
+    "reads_named_files",
+    "shows_history",
     "skills_at_hand",
     "user_speaks_first",
 ]
@@ -312,9 +316,25 @@ def user_speaks_first(tool: TranscriptSource) -> bool:
     """Return whether the tool cannot be opened with a first prompt, so that it waits for the user.
 
     An adapter says so in the attribute `user_speaks_first`, and its `launch` sends no prompt. What the model should
-    know is then the last message of a session that we write; the tool's own session is opened without it.
+    know is then in the first message of a session that we write; the tool's own session is opened without it.
     """
     return bool(getattr(tool, "user_speaks_first", False))
+
+
+def reads_named_files(tool: TranscriptSource) -> bool:
+    """Return whether a first prompt may name a file of the project (`@path`), whose text the model gets with it.
+
+    An adapter says so in the attribute `reads_named_files`, if the tool takes no text into its system prompt.
+    """
+    return bool(getattr(tool, "reads_named_files", False))
+
+
+def shows_history(tool: TranscriptSource) -> bool:
+    """Return whether the tool's own screen shows the conversation that it opens, above its prompt.
+
+    An adapter of a tool that does not says so in the attribute `shows_history`: then cortext shows the end of it.
+    """
+    return bool(getattr(tool, "shows_history", True))
 
 
 @runtime_checkable
@@ -342,8 +362,8 @@ class NativeWriter(TranscriptSource, Protocol):
         """Write a new native session of this project that holds these messages as real turns.
 
         It never overwrites an existing session, and is verified by reading it back. It gets the id `key`, if that is
-        given and not taken. `note` is added as a last user message, from cortext to the model; it is not counted as one
-        of the messages.
+        given and not taken. `note` is added as a first user message, from cortext to the model; it is not counted as
+        one of the messages, and not shown on the tool's screen if the tool has a way for that.
         """
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
@@ -360,6 +380,18 @@ class NativeWriter(TranscriptSource, Protocol):
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that `write` or `launch_new` made and nobody used."""
+
+
+@runtime_checkable
+class Instructs(Protocol):
+    """A tool that takes a text into its system prompt for one start, in a way of its own.
+
+    It is the text of the conversation's command, without its title: some tools take it only as an argument, which every
+    user of the machine can read.
+    """
+
+    def instructed(self, launch: Launch, text: str, file: str) -> Launch:
+        """Return the launch with this text; `file` is a file of ours that contains it. Nothing is written anywhere."""
 
 
 @runtime_checkable

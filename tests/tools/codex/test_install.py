@@ -280,7 +280,8 @@ def test_a_hook_answer_is_given_only_where_codex_takes_one() -> None:
         "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": 'the "packet"\n'}
     }
     # After an answer it becomes a user message, and the model continues.
-    assert json.loads(tool.hook_answer(payload("Stop"), "words")) == {"decision": "block", "reason": "words"}
+    record = json.loads(tool.hook_answer(payload("Stop"), "words"))
+    assert record["decision"] == "block" and record["reason"].endswith("nothing went wrong.\n\nwords")
     assert tool.hook_answer(payload("PostCompact"), "words") == ""
     assert tool.hook_answer(payload("SessionStart"), "") == ""
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
 
+from cortext.config import folders
 from cortext.errors import CortextError, DamagedData
+from cortext.io import durable
+from cortext.model.message import USER
 from cortext.model.session import ACTIVE, check_transition
 from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
@@ -13,7 +18,9 @@ from cortext.services.capture.capture import Capture
 from cortext.services.capture.copies import NotPutBack, put_back
 from cortext.services.library.stores import Found
 from cortext.services.resume.planning import BEGUN, NEW, OWN, PUT_BACK, Plan, plan_for
-from cortext.tools.base import Launch, NativeWriter, Written
+from cortext.tools.base import Instructs, Launch, NativeWriter, Written, shows_history
+
+_EXCHANGES = 2  # that are shown of a conversation that the tool does not show
 
 
 def carry_out_or_rewrite(
@@ -59,8 +66,9 @@ def carry_out(
             plan.key = plan.written.key
         if plan.how != BEGUN:
             # A session that we wrote contains what describes the conversation; the tool's own needs nothing more.
-            prompt = GO_ON if tool.prompt_is_public and plan.how == NEW else plan.prompt
+            prompt = GO_ON if plan.how == NEW else plan.prompt
             launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
+        launch = instructed(plan, tool, launch)
         branch = plan.session.branch if plan.session.branch_count > 1 else None
         plan.before = capture.hand_over(found.named_store, plan.session.id, tool.name, plan.key, branch=branch)
         _remember(plan, found, tool)
@@ -68,6 +76,36 @@ def carry_out(
         _discard(plan, tool)
         raise
     return launch
+
+
+def instructed(plan: Plan, tool: NativeWriter, launch: Launch, *, for_display: bool = False) -> Launch:
+    """Return the launch with the command's text in the tool's system prompt, if the plan has one for it.
+
+    The text is in a file of the state folder, named by its content. A launch that is only displayed has an ellipsis.
+    """
+    if not plan.instructions or not isinstance(tool, Instructs):
+        return launch
+    if for_display:
+        return tool.instructed(launch, "…", "…")
+    data = plan.instructions.encode("utf-8", "replace")
+    path = os.path.join(folders.state(), "commands", f"{hashlib.sha256(data).hexdigest()[:16]}.md")
+    if not os.path.exists(path):
+        durable.ensure_folder(os.path.dirname(path))
+        durable.replace_file(path, [data])
+    return tool.instructed(launch, plan.instructions, path)
+
+
+def unseen_end(plan: Plan, tool: NativeWriter) -> list[tuple[bool, str]]:
+    """Return how the conversation ends, if the tool's own screen does not show it: two prompts and their last answers.
+
+    Each is the text, and whether the user said it.
+    """
+    if shows_history(tool):
+        return []
+    spoken = [(message.role == USER, message.content) for message in plan.carried if message.content.strip()]
+    ends = [one for one, after in zip(spoken, [*spoken[1:], (True, "")], strict=True) if one[0] or after[0]]
+    prompts = [index for index, (is_users, _) in enumerate(ends) if is_users]
+    return ends[prompts[-_EXCHANGES:][0] :] if prompts else ends[-1:]
 
 
 def take_back(plan: Plan, tool: NativeWriter, capture: Capture) -> None:
@@ -102,8 +140,7 @@ def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
         wanted = {message.id for message in plan.carried}
         plan.key = put_back(tool, plan.copy, project=plan.project, wanted=wanted)
         return None
-    note = plan.prompt if tool.prompt_is_public else ""
-    written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model, note=note)
+    written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model, note=plan.prompt)
     if written.tool_calls != plan.receipt.tool_calls:
         tool.discard(written, project=plan.project)
         raise DamagedData(

@@ -1,41 +1,63 @@
 """The plan of a resume in an AI tool, with everything a person should know before: nothing is done yet.
 
 The tool's own session is used if it still contains exactly this conversation; our copy is put back if the tool has lost
-it; otherwise a new native session is written. The first prompt is the conversation's command and the context block; the
-receipt says what is carried over and what cannot be.
+it; otherwise a new native session is written. The model gets the conversation's command, in the tool's system prompt
+if it takes one, and the context block; the receipt says what is carried over and what cannot be.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
+from mmap import ACCESS_READ, mmap
 
 import msgspec
 
 from cortext.index.catalogue import Entry
+from cortext.io import durable
 from cortext.model import tokens
 from cortext.model.asides import with_asides
 from cortext.model.message import THINKING, TOOL_CALL, Message, instructions_of
 from cortext.model.session import Session
 from cortext.model.threads import thread
-from cortext.safety.framing import control_disarmed
+from cortext.safety.framing import BEGIN, END, control_disarmed
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.copies import copies_of, refusal_of
 from cortext.services.library.stores import Found
+from cortext.services.projects.git import Git
 from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.new_session import SILENT, for_new_session, safe_messages
 from cortext.services.resume.notes import differences, notes_on, up_to_date
-from cortext.services.resume.packet import FACTS_OF, MOST_FACTS, begun_block, context_block, facts
+from cortext.services.resume.packet import (
+    FACTS_OF,
+    MOST_FACTS,
+    begun_block,
+    block_data,
+    block_instructions,
+    context_block,
+    facts,
+)
 from cortext.services.resume.receipt import MASKED, Receipt, count_notes, count_secrets, receipt_of
 from cortext.services.text.for_models import SHORTENED, body
-from cortext.services.workspace.registry import command_text
-from cortext.tools.base import NativeWriter, Transcript, Withheld, Written, user_speaks_first
+from cortext.services.workspace.registry import command_text, named_command_file
+from cortext.tools.base import (
+    Instructs,
+    NativeWriter,
+    Transcript,
+    Withheld,
+    Written,
+    reads_named_files,
+    user_speaks_first,
+)
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
 NEW = "a new native session"
 BEGUN = "a new session that begins with the command and the context block"
+TOPICLESS = "(the topic of this conversation)"  # for the title, in places that others can read
+_LONGEST_INSTRUCTIONS = 100_000  # bytes: some tools take them only as an argument of the program
 
 
 def tool_to_continue_in(
@@ -62,15 +84,20 @@ class _Own:
     def __init__(self, how: str = NEW, key: str = "", withheld: Withheld | None = None, why: str = "") -> None:
         self.how, self.key, self.withheld, self.why = how, key, withheld, why
         self.copy = ""  # the copy of ours to put back
+        self.path = ""  # the tool's file, or that copy
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """What a resume will do; nothing has been done yet."""
+    """What a resume will do; nothing has been done yet.
+
+    `prompt` is what the conversation says to the model: in a new session its first message, else the first prompt.
+    """
 
     session: Session
     project: str
     carried: list[Message]
     prompt: str
+    instructions: str = ""  # the command's text, for the tool's system prompt
     receipt: Receipt
     how: str
     key: str = ""
@@ -87,7 +114,7 @@ def plan_for(
     """Return the plan and its warnings; nothing is changed. `missing` are notes about what could not be captured."""
     session = found.session
     command = command_text(found.root, session.type, session.title)
-    topicless = command_text(found.root, session.type, "(the topic of this conversation)")
+    topicless = command_text(found.root, session.type, TOPICLESS)
     plan = make_plan(found, tool, command=command, topicless=topicless, budget=budget, rewrite=rewrite)
     plan.receipt.differs = differences(session, plan.project, tool, plan.carried)
     plan.warnings += [*(missing or ()), *warnings_for(found, tool, plan)]
@@ -123,25 +150,29 @@ def make_plan(
     is_whole = not earlier and not shortened
     before = "" if is_whole else facts(history, earlier, MOST_FACTS, known="\n".join(map(body, carried)))
     receipt = receipt_of(session, history, carried, tool.name)
-    if carried:
-        block = context_block(session, messages=len(history), before=before, native=True, branches=receipt.branches)
-    else:
-        block = begun_block(session)
-    block, _ = control_disarmed(block, tool.name)
-    prompt = _first_prompt(command, block)
-    receipt.tokens = _size(carried) + tokens.estimate(prompt)
     count_secrets(receipt, secrets)
     if shortened:
         receipt.changed[SHORTENED] = shortened
-    kept: set[str] = set()
     own = _Own() if rewrite or not is_whole else _own_session(found, tool, carried, project)
+    is_own = bool(carried) and own.withheld is not None
+    instructions = _instructions(tool, topicless or command)
     if not carried:
-        own.how = BEGUN
-    elif own.withheld is not None:
-        kept = _count_own(receipt, carried, own.withheld)
-        private, prompt = prompt, _prompt_of_own(tool, prompt, session, topicless, len(history))
-        receipt.tokens -= tokens.estimate(private) - tokens.estimate(prompt)
+        own.how, block = BEGUN, begun_block(session)
+        prompt = _first_prompt("" if instructions else command, control_disarmed(block, tool.name)[0])
+    elif is_own:
+        if _holds(own.path, topicless):
+            command = ""
+        elif tool.prompt_is_public:
+            command = _public_command(found, tool, topicless, project)
+        prompt, instructions = _prompt_of_own(tool, session, len(history), receipt.branches, command, instructions)
     else:
+        block = context_block(session, messages=len(history), before=before, branches=receipt.branches)
+        prompt = _first_prompt("" if instructions else command, control_disarmed(block, tool.name)[0])
+    receipt.tokens = _size(carried) + tokens.estimate(instructions) + tokens.estimate(prompt)
+    kept: set[str] = set()
+    if is_own and own.withheld is not None:
+        kept = _count_own(receipt, carried, own.withheld)
+    elif carried:
         carried, _ = for_new_session(carried, found, tool, receipt)
         count_notes(receipt, session)
         place.count(receipt, carried)
@@ -150,6 +181,7 @@ def make_plan(
         project=project,
         carried=carried,
         prompt=prompt,
+        instructions=instructions,
         receipt=receipt,
         how=own.how,
         key=own.key,
@@ -163,13 +195,48 @@ def _first_prompt(command: str, block: str) -> str:
     return mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
 
 
-def _prompt_of_own(tool: NativeWriter, prompt: str, session: Session, topicless: str, messages: int) -> str:
-    """Return the first prompt for a tool's own session: without names if it is public, none if the tool takes none."""
-    if user_speaks_first(tool):
-        return ""
-    if not tool.prompt_is_public:
-        return prompt
-    return _first_prompt(topicless, context_block(session, messages=messages, native=True, nameless=True))
+def _holds(path: str, command: str) -> bool:
+    """Whether a tool's own file contains every line of the command's text, apart from the topic."""
+    lines = [mask(line.strip()).text for line in command.splitlines() if line.strip() and TOPICLESS not in line]
+    try:
+        with open(path, "rb", opener=durable.plain_file) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            return bool(lines) and all(
+                any(data.find(json.dumps(line, ensure_ascii=escaped)[1:-1].encode()) >= 0 for escaped in (False, True))
+                for line in lines
+            )
+    except (OSError, ValueError):  # no file, or an empty one
+        return False
+
+
+def _public_command(found: Found, tool: NativeWriter, topicless: str, project: str) -> str:
+    """Return the command for a prompt that everybody can read: its file, if the tool then reads that, or its text."""
+    named = named_command_file(found.root, found.session.type, project) if reads_named_files(tool) else ""
+    # A file that git ignores would be left out.
+    return f"@{named}" if named and not Git(project).ignored([named]) else topicless
+
+
+def _prompt_of_own(
+    tool: NativeWriter, session: Session, messages: int, branches: str, command: str, instructions: str
+) -> tuple[str, str]:
+    """Return the first prompt and the instructions for a tool's own session.
+
+    The prompt is a message of the user's on the screen there, so it has as few lines as can be: what is always the same
+    is in the instructions, if the tool takes any, and what the turns show is left out, as are names if it is public.
+    """
+    described = msgspec.structs.replace(session, extra={})
+    data = block_data(described, messages=messages, nameless=tool.prompt_is_public, branches=branches)
+    expected = " ".join(block_instructions(native=True))
+    lines = [line for line in data if line.strip()] + ([] if instructions else [expected])
+    block, _ = control_disarmed("\n".join([BEGIN, *lines, END]), tool.name)
+    if instructions:
+        return "" if user_speaks_first(tool) else _first_prompt("", block), f"{instructions}\n\n{expected}"
+    return "" if user_speaks_first(tool) else _first_prompt(command, block), ""
+
+
+def _instructions(tool: NativeWriter, command: str) -> str:
+    """Return the command's text for the tool's system prompt; empty if it takes none, or none of this length."""
+    text = mask(command.strip()).text if isinstance(tool, Instructs) else ""
+    return text if len(text.encode("utf-8", "replace")) <= _LONGEST_INSTRUCTIONS else ""
 
 
 def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> set[str]:
@@ -243,7 +310,9 @@ def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list
             why=f"{tool.title} compacted its own session and would send a summary instead of the earlier messages; "
             "the new one carries the messages themselves"
         )
-    return _Own(how, transcript.key, withheld)
+    own = _Own(how, transcript.key, withheld)
+    own.path = transcript.path
+    return own
 
 
 def _are(messages: Sequence[Message], wanted: list[str]) -> bool:
@@ -260,8 +329,9 @@ def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
             f"this is what {tool.title} sends from its own session; --rewrite carries everything over into a new one"
         )
     if plan.how in (OWN, PUT_BACK) and user_speaks_first(tool):
+        missing_there = "context block" if plan.instructions else "conversation's command and the context block"
         warnings.append(
-            f"{tool.title} takes no first prompt, and its own session stays as it is: the model gets neither the "
-            "conversation's command nor the context block; --rewrite writes a new session with both"
+            f"{tool.title} takes no first prompt, and its own session stays as it is: the model does not get the "
+            f"{missing_there}; --rewrite writes a new session with it"
         )
     return warnings

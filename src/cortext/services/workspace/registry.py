@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from importlib import resources
 
 import msgspec
@@ -43,6 +44,7 @@ class Registry(msgspec.Struct, kw_only=True):
 
 
 RELATIVE = REGISTRY
+_NAMED = re.compile(r"[\w.-]+(?:/[\w.-]+)*", re.ASCII)  # a path that ends where a tool takes it to end
 
 
 def path_of(workspace: str) -> str:
@@ -92,6 +94,15 @@ def command_text(workspace: str, kind: str, topic: str = "") -> str:
     It goes to a model, before a packet: both the topic and what a repository contains are untrusted text.
     """
     return disarmed(_command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", field(topic)))
+
+
+def named_command_file(workspace: str, kind: str, project: str) -> str:
+    """Return the path in the project of a type's prompt, as a prompt of a tool may name it (`@path`); empty if none."""
+    entry = load(workspace).types.get(kind)
+    if entry is None or not _command(workspace, kind):
+        return ""
+    path = os.path.relpath(os.path.join(os.path.realpath(workspace), entry.command_file), os.path.realpath(project))
+    return path if _NAMED.fullmatch(path) and not path.startswith("..") else ""
 
 
 def command_hash(workspace: str, kind: str) -> str:

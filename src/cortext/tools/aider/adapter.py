@@ -92,6 +92,7 @@ class Aider(HasWriter, LocalTool):
     distribution = "aider-chat"
     prompt_is_public = True
     user_speaks_first = True
+    shows_history = False
     install_command = "pipx install aider-chat"
 
     writer = Part("cortext.tools.aider.write:AiderWriter")

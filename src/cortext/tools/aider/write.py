@@ -52,9 +52,7 @@ class AiderWriter(SessionWriter[Aider]):
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new history of our own; it is read back, and removed if it is not what was written."""
-        rendering = Rendering(messages)
-        if note:
-            rendering.add(USER, without_separators(note)[0])
+        rendering = Rendering(messages, note)
         key = self._free_key(key)
         path = self._write(Head(key, os.path.realpath(project), title), rendering.text.encode("utf-8"))
         try:
@@ -128,11 +126,13 @@ class AiderWriter(SessionWriter[Aider]):
 class Rendering:
     """The text for a sequence of messages, what had to change, and which message each part was made from."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], note: str = "") -> None:
         self.normal = Turns(messages)
         self.text = ""
         self.made_from: list[Message | None] = []
         self._last = ""
+        if note:
+            self.add(USER, without_separators(note)[0])
         for turn in plain_turns(self.normal):
             text, separators = without_separators(turn.text)
             if separators:

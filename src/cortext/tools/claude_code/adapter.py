@@ -11,6 +11,7 @@ from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, e
 from cortext.tools.shared.parts import (
     HasHeadless,
     HasImages,
+    HasInstructions,
     HasPurge,
     HasReader,
     HasSettings,
@@ -32,7 +33,9 @@ _KINDS = {
 }
 
 
-class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadless, ShowsSystemMessage, LocalTool):
+class ClaudeCode(
+    HasReader, HasImages, HasWriter, HasInstructions, HasSettings, HasPurge, HasHeadless, ShowsSystemMessage, LocalTool
+):
     """The adapter for Claude Code."""
 
     name = "claude"

@@ -29,6 +29,8 @@ from cortext.tools.shared.parts import ToolPart
 EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")
 _RETIRED = ("PreToolUse",)  # an earlier version could ask for a process before each command
 _HOOK_SECONDS = 30
+# Shown while a hook takes its time; Codex and Gemini CLI show their hooks by themselves.
+_RUNNING = "cortext saves the conversation"
 # It offers the commands below the workspace, too, but takes a path from where it is; what does not exist is left out.
 _FOLDERS_UP = 3
 SETTING = "cleanupPeriodDays"
@@ -49,7 +51,8 @@ class ClaudeSettings(SettingsFiles, ToolPart[ClaudeCode]):
 
     def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
         """Return our entries: hooks in `.claude/settings.json`, the server in `.mcp.json`. Both must be plain JSON."""
-        hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+        command = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+        hook = {**command, "statusMessage": _RUNNING}
         return [
             JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook), retired=_RETIRED)]),
             JsonConfig((".mcp.json",), [Server.of("claude", program)]),

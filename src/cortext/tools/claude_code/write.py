@@ -45,6 +45,7 @@ from cortext.tools.shared.native import (
     verify,
 )
 from cortext.tools.shared.parts import FileWriter
+from cortext.tools.shared.program import with_options
 
 Json = dict[str, Any]
 
@@ -106,7 +107,7 @@ class ClaudeWriter(FileWriter[ClaudeCode]):
         path = self.store.new_path(key, project)
         rendering = Rendering(messages)
         if note:
-            rendering.records.append(NewRecord(USER, [{"type": "text", "text": note}], None))
+            rendering.records.insert(0, NewRecord(USER, [{"type": "text", "text": note}], None, is_note=True))
         common: Json = {
             "isSidechain": False,
             "userType": "external",
@@ -125,16 +126,36 @@ class ClaudeWriter(FileWriter[ClaudeCode]):
         """Return how to start Claude Code interactively with that session open."""
         return interactive(self.tool, written_or_key, project=project, prompt=prompt, model=model)
 
+    def instructed(self, launch: Launch, text: str, file: str) -> Launch:
+        """Return the launch with a text after Claude Code's own system prompt."""
+        found = self.tool.detect()
+        # Without the option, the system prompt that such a version recorded with the session wins.
+        fresh = ["--system-prompt-snapshot", "off"] if found is not None and _records_prompt(found.version) else []
+        return with_options(launch, *fresh, "--append-system-prompt-file", file)
+
+
+def _records_prompt(version: str) -> bool:
+    """Whether a version of Claude Code records the system prompt with a session: the tested one and newer ones do."""
+    numbers, tested = (
+        [int(number) for number in text.split(".")[:3] if number.isdigit()]
+        for text in (version, ClaudeCode.tested_version)
+    )
+    return numbers >= tested
+
 
 # ── the records to write ─────────────────────────────────────────────────────────────────────────────
 
 
 class NewRecord(NamedTuple):
-    """One record to write: its role, its content, and the message it comes from (None: it was added)."""
+    """One record to write: its role, its content, and the message it comes from (None: it was added).
+
+    Claude Code sends a note to the model and does not show it.
+    """
 
     role: str
     blocks: list[Json]
     message: Message | None
+    is_note: bool = False
 
 
 class Rendering:
@@ -189,6 +210,8 @@ def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterat
         size += tokens
         record: Json = {"parentUuid": parent, **common, "type": turn.role, "message": body}
         record |= {"uuid": identity, "timestamp": stamp, "cortext": _mark(turn, stamp)}
+        if turn.is_note:
+            record["isMeta"] = True
         yield encode(record) + b"\n"
         parent = identity
     if title:

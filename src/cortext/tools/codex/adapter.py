@@ -30,6 +30,8 @@ _KINDS = {
 # must not have that authority. What a Stop hook returns becomes a user message of at most 10,000 characters, so such
 # text goes there.
 _TAKES_CONTEXT = ("SessionStart", "UserPromptSubmit")
+# It shows such a text under the words "Blocked by hook".
+_ANSWERED = "This is what you asked cortext for; nothing went wrong.\n\n"
 
 
 class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadless, ShowsSystemMessage, LocalTool):
@@ -99,7 +101,7 @@ class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadles
         """Return the JSON with which Codex gives a text to the model; empty if it takes none with this event."""
         name = text_of(payload, "hook_event_name")
         if name == "Stop" and context:
-            return msgspec.json.encode({"decision": "block", "reason": context}).decode("utf-8")
+            return msgspec.json.encode({"decision": "block", "reason": f"{_ANSWERED}{context}"}).decode("utf-8")
         if name not in _TAKES_CONTEXT or not context:
             return ""
         return additional_context(name, context)

@@ -181,10 +181,11 @@ class Row(msgspec.Struct):
 
 
 class Group(msgspec.Struct):
-    """The items of one message; `message` is None if they were added."""
+    """The items of one message; `message` is None if they were added. A note has no event, so it is not shown."""
 
     message: Message | None
     rows: list[Row]
+    is_note: bool = False
 
 
 class Rendering:
@@ -195,8 +196,10 @@ class Rendering:
         self._time = ""
         self.groups = [self._group(number, turn) for number, turn in enumerate(self.normal.turns)]
         if note:
-            self.groups.append(self._group(len(self.groups), Turn(USER, [Text(note)], None)))
-            self.groups[-1].rows[0].timestamp = clock.now()
+            self.groups.insert(0, self._group(len(self.groups), Turn(USER, [Text(note)], None)))
+            first = self.groups[1].rows[0].timestamp if len(self.groups) > 1 else clock.now()
+            self.groups[0].rows[0].timestamp = first
+            self.groups[0].is_note = True
 
     @property
     def messages(self) -> list[Message]:
@@ -309,7 +312,7 @@ def _lines(rendering: Rendering, meta: dict[str, Any], title: str) -> Iterator[b
                 ordinal += 1
             yield row.encode(ordinal) + b"\n"
             ordinal += 1
-            for event in turns.after(row):
+            for event in () if group.is_note else turns.after(row):
                 yield _event(row.timestamp, ordinal, event)
                 ordinal += 1
     for event in turns.end():

@@ -76,7 +76,7 @@ class ContinueWriter(FileWriter[Continue]):
         rendering = Rendering(messages)
         key = self._free_key(key)
         path = self._path(key)
-        items = [*rendering.items, _note_item(note)] if note else rendering.items
+        items = [_note_item(note), *rendering.items] if note else rendering.items
         document = {
             "sessionId": key,
             "title": title or UNTITLED,

@@ -135,11 +135,10 @@ class Rendering:
         self._time = ""
         self.events: list[Json] = []
         self.expected: list[Message] = []
+        if note:
+            self._add(Turn(USER, [Text(note)], None))
         for turn in self.normal.turns:
             self._add(turn)
-        if note:
-            self._time = clock.now()
-            self._add(Turn(USER, [Text(note)], None))
 
     def _add(self, turn: Turn) -> None:
         message = standalone(turn.message) if turn.message is not None else None

@@ -55,6 +55,7 @@ class GeminiCli(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadl
     commands_run = False
     records_after_answer = False
     prompt_is_public = True
+    reads_named_files = True
     first_steps = ("/workspace.brainstorm TOPIC",)
     started_by = "GEMINI_CLI"
     session_variable = ""

@@ -114,9 +114,9 @@ class GeminiWriter(FileWriter[GeminiCli]):
             # Reading recognises it as our resume block. Text in front keeps Gemini CLI from dropping it as a command.
             text = f"Resumed:\n{note}" if note.lstrip().startswith(("/", "?")) else note
             now = clock.now()
-            rendering.records.append(
-                {"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": text}]}
-            )
+            record: Json = {"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": text}]}
+            record["displayContent"] = _HIDDEN_ON_SCREEN
+            rendering.records.insert(0, record)
         durable.replace_file(path, _lines(rendering, key, project, title))
         with removed_unless_verified(path):
             self._verify(path, rendering)

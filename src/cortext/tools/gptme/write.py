@@ -120,9 +120,7 @@ class GptmeWriter(FolderWriter[Gptme]):
     ) -> Written:
         """Write a new session of this project; it is read back, and removed if it is not what was written."""
         tool_format = self._tool_format()
-        rendering = Rendering(messages, real_calls=tool_format == _REAL_CALLS)
-        if note:
-            rendering.add_note(note)
+        rendering = Rendering(messages, real_calls=tool_format == _REAL_CALLS, note=note)
         key = self._free_key(key)
         folder = self._folder(key)
         path = os.path.join(folder, LOG)
@@ -176,21 +174,19 @@ class GptmeWriter(FolderWriter[Gptme]):
 class Rendering:
     """The records for a sequence of messages, what had to change, and the messages that reading must return."""
 
-    def __init__(self, messages: Sequence[Message], *, real_calls: bool) -> None:
+    def __init__(self, messages: Sequence[Message], *, real_calls: bool, note: str = "") -> None:
         self.normal = Turns(messages)
         self._now = datetime.now().isoformat()  # the original times are in the marks
         self.records: list[Record] = []
         self.expected: list[Message] = []
+        if note:
+            self._add([Record(role=USER, content=note)], None)
         if real_calls:
             for turn in self.normal.turns:
                 self._add(self._records(turn), turn.message)
         else:
             for plain in plain_turns(self.normal):
                 self._add([self._text_record(plain.role, plain.text)], plain.message)
-
-    def add_note(self, text: str) -> None:
-        """Add a user message of ours, which is read back as nothing."""
-        self._add([Record(role=USER, content=text)], None)
 
     def _records(self, turn: Turn) -> list[Record]:
         """Return a turn as one record, or one for each result and one for the text after them."""

@@ -103,8 +103,8 @@ class KimiWriter(SessionWriter[KimiCode]):
         log = log_in(folder)
         records = [
             {"type": "metadata", "protocol_version": _PROTOCOL, "created_at": now},
-            *rendering.records,
             *([_note_record(note, now)] if note else []),
+            *rendering.records,
         ]
         durable.ensure_folder(os.path.dirname(log))
         with removed_unless_verified(folder):

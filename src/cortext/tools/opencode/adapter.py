@@ -13,7 +13,16 @@ from typing import Any
 from cortext.tools.base import Detected, HookEvent
 from cortext.tools.shared.commands import RESUMED
 from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRewinds, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import (
+    HasHeadless,
+    HasImages,
+    HasInstructions,
+    HasReader,
+    HasRewinds,
+    HasSettings,
+    HasWriter,
+    Part,
+)
 from cortext.tools.shared.program import Program
 
 _KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
@@ -47,7 +56,7 @@ class Folders:
         return [path for path in dict.fromkeys([self.database, *others]) if os.path.exists(path)]
 
 
-class OpenCode(HasReader, HasImages, HasRewinds, HasWriter, HasSettings, HasHeadless):
+class OpenCode(HasReader, HasImages, HasRewinds, HasWriter, HasInstructions, HasSettings, HasHeadless):
     """The adapter for OpenCode; its environment determines its folders."""
 
     name = "opencode"

@@ -102,15 +102,26 @@ def _chunks(text: str) -> list[str]:
 
 def _with_plugin(content: str, options: dict[str, Any]) -> str:
     """Return the user's inline config with our plugin added; ConfigError if it is invalid."""
+    value = _inline_config(content)
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), LAUNCHER)
+    value["plugin"] = [*value.get("plugin", []), [f"file://{path}", options]]
+    return json.dumps(value)
+
+
+def with_instructions(launch: Launch, file: str, environ: Mapping[str, str]) -> Launch:
+    """Return a launch with a file of instructions added to the inline config; ConfigError if that is invalid."""
+    value = _inline_config(launch.env.get(_INLINE_CONFIG) or environ.get(_INLINE_CONFIG, ""))
+    value["instructions"] = [*value.get("instructions", []), file]
+    return msgspec.structs.replace(launch, env={**launch.env, _INLINE_CONFIG: json.dumps(value)})
+
+
+def _inline_config(content: str) -> dict[str, Any]:
     try:
-        value = jsonc.parse(content or "{}")
+        return dict(jsonc.parse(content or "{}"))
     except ValueError as error:
         raise ConfigError(
             f"{_INLINE_CONFIG} cannot be read: {error}", kept="nothing was started", hint="fix its JSON, or unset it"
         ) from error
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), LAUNCHER)
-    value["plugin"] = [*value.get("plugin", []), [f"file://{path}", options]]
-    return json.dumps(value)
 
 
 def _is_installed(folder: str) -> bool:

@@ -30,7 +30,7 @@ from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.opencode import version2
 from cortext.tools.opencode.adapter import OpenCode, is_key
 from cortext.tools.opencode.document import blocks_of, children_of, head_of
-from cortext.tools.opencode.live import Model, choose_model, interactive
+from cortext.tools.opencode.live import Model, choose_model, interactive, with_instructions
 from cortext.tools.opencode.messages import Moments
 from cortext.tools.opencode.read import DatabaseReading, OpenCodeReader
 from cortext.tools.opencode.records import MARK, Mark, notes_text
@@ -92,17 +92,14 @@ class OpenCodeWriter(ToolPart[OpenCode]):
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
-        """Write a new session with these messages as real turns, through `opencode import`.
-
-        A note is only for tools whose first prompt is public; OpenCode gets its prompt in the environment.
-        """
-        if note:
-            raise UsageError("a session for OpenCode cannot have a note", hint="pass the text as the first prompt")
+        """Write a new session with these messages as real turns, through `opencode import`."""
         database = self.tool.folders.database
         if not is_key(key) or exists(database, key):
             key = new_key()
         chosen = choose_model(model, project=project, folders=self.tool.folders)
-        return write_session(self.tool.program, database, messages, project=project, title=title, key=key, model=chosen)
+        return write_session(
+            self.tool.program, database, messages, project=project, title=title, key=key, model=chosen, note=note
+        )
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to open that session on the terminal; the prompt, if any, is sent first."""
@@ -115,6 +112,10 @@ class OpenCodeWriter(ToolPart[OpenCode]):
             folders=self.tool.folders,
             environ=self.tool.environ,
         )
+
+    def instructed(self, launch: Launch, text: str, file: str) -> Launch:
+        """Return the launch with a file of instructions more than the user has."""
+        return with_instructions(launch, file, self.tool.environ)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
         """Import an empty session, because only an imported one has an id we know; return it and how to open it."""
@@ -134,10 +135,18 @@ def new_key() -> str:
 
 
 def write_session(
-    program: Program, database: str, messages: Sequence[Message], *, project: str, title: str, key: str, model: Model
+    program: Program,
+    database: str,
+    messages: Sequence[Message],
+    *,
+    project: str,
+    title: str,
+    key: str,
+    model: Model,
+    note: str = "",
 ) -> Written:
     """Write a new session with these messages."""
-    rendering = Rendering(messages)
+    rendering = Rendering(messages, note)
     if not rendering.native:
         raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
     if exists(database, key):
@@ -247,6 +256,7 @@ class NativePart(msgspec.Struct):
     output: str = ""
     failed: bool = False
     picture: Picture | None = None  # an image that follows the text
+    is_hidden: bool = False  # sent to the model, and not shown
 
 
 class NativeMessage(msgspec.Struct):
@@ -268,7 +278,7 @@ class _Answer(msgspec.Struct):
 class Rendering:
     """What to write for a sequence of messages, what had to change, and what reading must return."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], note: str = "") -> None:
         self.normal = Turns(messages, images_in=(USER,))
         self._results = self.normal.results
         self._times_read: dict[str, int] = {}
@@ -276,6 +286,8 @@ class Rendering:
         self._notes = {turn.results[0].call.id: _attachments(turn) for turn in self.normal.turns if turn.results}
         self.native: list[NativeMessage] = []
         self.expected: list[Signature] = []
+        if note:
+            self.native.append(NativeMessage(USER, None, [NativePart(Mark(added=True), text=note, is_hidden=True)]))
         for turn in self.normal.turns:
             self._add(turn)
 
@@ -443,7 +455,8 @@ def _message_info(message: NativeMessage, created: int, user: str, project: str,
 def _part(part: NativePart, created: int) -> dict[str, Any]:
     mark = {MARK: part.mark}
     if not part.tool:
-        return {"type": "text", "text": part.text, "metadata": mark}
+        hidden = {"synthetic": True} if part.is_hidden else {}
+        return {"type": "text", "text": part.text, "metadata": mark, **hidden}
     state: dict[str, Any] = {"input": part.input, "metadata": mark, "time": {"start": created, "end": created}}
     if part.failed:
         state |= {"status": "error", "error": part.output}
@@ -466,6 +479,8 @@ def _times(messages: Sequence[NativeMessage], now: int) -> list[int]:
         seconds = clock.to_epoch(message.of.timestamp) if message.of is not None and message.of.timestamp else None
         earliest = max(earliest, min(round(seconds * 1000), now) if seconds is not None else earliest)
         times.append(earliest)
+    if messages and messages[0].of is None:  # our note: with the first message
+        times[0] = times[1] if len(times) > 1 else now
     return times
 
 

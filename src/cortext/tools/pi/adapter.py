@@ -10,7 +10,7 @@ from typing import Any
 from cortext.tools.base import HookEvent
 from cortext.tools.shared.hooks import typed_event
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasInstructions, HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 
 _EVENTS = {
@@ -22,7 +22,7 @@ _EVENTS = {
 }
 
 
-class Pi(HasReader, HasWriter, HasSettings, LocalTool):
+class Pi(HasReader, HasWriter, HasInstructions, HasSettings, LocalTool):
     """The adapter for Pi."""
 
     name = "pi"

@@ -46,7 +46,7 @@ from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, one_line_each
 from cortext.tools.shared.native import RunMark, encode, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter, ToolPart
-from cortext.tools.shared.program import check_argument
+from cortext.tools.shared.program import check_argument, with_options
 
 Json = dict[str, Any]
 
@@ -106,7 +106,7 @@ class PiWriter(FileWriter[Pi]):
             key = str(uuid.uuid4())
         path = self._new_path(key, project)
         normal = Turns(messages)
-        turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
+        turns = [*([Turn(USER, [Text(note)], None)] if note else []), *normal.turns]
         head = {"type": SESSION, "version": 3, "id": key, "timestamp": clock.now(), "cwd": project}
         durable.ensure_folder(os.path.dirname(path))
         durable.replace_file(path, _lines(head, turns, title, self._model_entry(model)))
@@ -133,6 +133,13 @@ class PiWriter(FileWriter[Pi]):
         # After "--" a prompt that begins with a dash is not taken for an option.
         options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
         return Launch(argv=[self.tool.program.executable(), "--session", written_or_key, *options], cwd=project)
+
+    def instructed(self, launch: Launch, text: str, file: str) -> Launch:
+        """Return the launch with a text after Pi's system prompt, and the user's own addition, which it replaces."""
+        folders = (os.path.join(launch.cwd, ".pi"), self.tool.agent)
+        own = [path for folder in folders if os.path.isfile(path := os.path.join(folder, "APPEND_SYSTEM.md"))]
+        options = (["--append-system-prompt", path] for path in (*own[:1], file))
+        return with_options(launch, *(word for option in options for word in option))
 
 
 def _lines(head: Json, turns: Sequence[Turn], title: str, model: Json | None) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 from cortext.tools.base import HookEvent
 from cortext.tools.shared.folders import dashed
 from cortext.tools.shared.hooks import additional_context, text_of, typed_event
-from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasInstructions, HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 
 SUFFIX = ".jsonl"
@@ -22,7 +22,7 @@ KINDS = {
 }
 
 
-class QwenCode(HasReader, HasWriter, HasSettings, LocalTool):
+class QwenCode(HasReader, HasWriter, HasInstructions, HasSettings, LocalTool):
     """The adapter for Qwen Code."""
 
     name = "qwen"

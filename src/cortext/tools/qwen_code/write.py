@@ -44,7 +44,7 @@ from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, one_line_each
 from cortext.tools.shared.native import RunMark, encode, record_id, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter, ToolPart
-from cortext.tools.shared.program import check_argument
+from cortext.tools.shared.program import check_argument, with_options
 from cortext.tools.shared.values import field
 
 Json = dict[str, Any]
@@ -109,6 +109,12 @@ class QwenWriter(FileWriter[QwenCode]):
         options = [*(["--model", model] if model else []), *(["--prompt-interactive", prompt] if prompt else [])]
         return Launch(argv=[self.tool.program.executable(), "--resume", written_or_key, *options], cwd=project)
 
+    def instructed(self, launch: Launch, text: str, file: str) -> Launch:
+        """Return the launch with a text after Qwen Code's own system prompt."""
+        option = f"--append-system-prompt={text}"
+        check_argument(option)
+        return with_options(launch, option)
+
 
 def write_session(
     path: str,
@@ -123,7 +129,7 @@ def write_session(
 ) -> Written:
     """Write the session and read it back; remove it and raise DamagedData if a message differs."""
     normal = Turns(messages)
-    turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
+    turns = [*([Turn(USER, [Text(note)], None)] if note else []), *normal.turns]
     common: Json = {"sessionId": key, "cwd": project, "version": version}
     durable.ensure_folder(os.path.dirname(path))
     durable.replace_file(path, _lines(turns, common, title, model))

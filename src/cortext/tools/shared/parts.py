@@ -26,6 +26,7 @@ from cortext.tools.base import (
     Headless,
     Hooks,
     Installer,
+    Instructs,
     KeepsImages,
     Launch,
     Messages,
@@ -116,6 +117,12 @@ class HasWriter:
     launch = forward("writer", NativeWriter.launch)
     launch_new = forward("writer", NativeWriter.launch_new)
     discard = forward("writer", NativeWriter.discard)
+
+
+class HasInstructions:
+    """An adapter whose part `writer` also puts a text into the tool's system prompt: Instructs."""
+
+    instructed = forward("writer", Instructs.instructed)
 
 
 class HasRefusal:

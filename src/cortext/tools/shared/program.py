@@ -18,7 +18,7 @@ from cortext.io import durable
 from cortext.model.answer import AnswerPiece, AnswerText, Done, Usage
 from cortext.safety.credentials import for_child
 from cortext.safety.framing import fence
-from cortext.tools.base import Detected
+from cortext.tools.base import Detected, Launch
 from cortext.tools.shared.jsonc import read_object
 
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes: the limit of Linux for one argument
@@ -142,6 +142,13 @@ def check_argument(prompt: str) -> None:
             kept="nothing was started",
             hint="put the long text into the session and send a short prompt",
         )
+
+
+def with_options(launch: Launch, *options: str) -> Launch:
+    """Return a launch with more options of the program, before its others."""
+    return Launch(
+        argv=[launch.argv[0], *options, *launch.argv[1:]], cwd=launch.cwd, env=launch.env, changed=launch.changed
+    )
 
 
 def _text(file: Any) -> str:

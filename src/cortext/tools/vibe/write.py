@@ -136,10 +136,10 @@ class Rendering:
         self.normal = Turns(messages)
         self.lines: list[Json] = []
         self.expected: list[Message] = []
-        for turn in self.normal.turns:
-            self._add(turn)
         if note:
             self._add(Turn(USER, [Text(note)], None))
+        for turn in self.normal.turns:
+            self._add(turn)
 
     def _add(self, turn: Turn) -> None:
         """Add the lines of a turn: the first says which message it is, the others were added."""

@@ -16,9 +16,10 @@ import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.cortext.commands._which import choose
-from cortext.faces.terminal.output import paint, print_fields, print_json
+from cortext.faces.terminal.output import folded, paint, print_fields, print_json
 from cortext.faces.terminal.run import ENDED, refresh_command
 from cortext.model.session import COMPLETED
+from cortext.model.wording import clip
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.capture import first_turns
@@ -27,7 +28,7 @@ from cortext.services.library.branches import open_branches
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment
-from cortext.services.resume.handover import carry_out_or_rewrite, take_back
+from cortext.services.resume.handover import carry_out_or_rewrite, instructed, take_back, unseen_end
 from cortext.services.resume.notes import choose_branch, notes_on, up_to_date
 from cortext.services.resume.packet import packet_for
 from cortext.services.resume.planning import OWN, PUT_BACK, Plan, plan_for
@@ -35,6 +36,7 @@ from cortext.services.workspace.installed_tools import untested
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
+_LONGEST_SHOWN = 300  # characters of a message before a tool that does not show the conversation
 _NEW = "NEW"  # stands for the id of a session that is yet to be written
 
 
@@ -76,7 +78,8 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
-            argv = tool.launch(_NEW, project=plan.project, prompt="…", model=options.model).argv
+            launch = tool.launch(_NEW, project=plan.project, prompt="…", model=options.model)
+            argv = instructed(plan, tool, launch, for_display=True).argv
             argv = [plan.key if plan.key and word == _NEW else word for word in argv]
         except NotFound as error:
             argv = [tool.name, "…"]
@@ -110,6 +113,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
             line = typed([*(f"{name}={value}" for name, value in launch.env.items()), *launch.argv])
             print(f"  start it   {terminal.line(line)}")
             return 0
+        _print_end(unseen_end(plan, tool), sys.stderr)
         _start(launch.argv, launch.cwd, launch.env, [_failure(plan, tool.title), *_at_the_end(tool.name, plan.key)])
     except OSError as error:
         environment.take_back()
@@ -259,6 +263,13 @@ def _print_receipt(plan: Plan, stream: TextIO) -> None:
     name = paint(terminal.line(plan.session.title or plan.session.id), "bold", stream=stream)
     print(f"Resuming {name} in {plan.receipt.target}: {plan.how}", file=stream)
     print_fields(_lines(plan), stream)
+
+
+def _print_end(exchanges: Sequence[tuple[bool, str]], stream: TextIO) -> None:
+    """Show how a conversation ends, before a tool that does not show it."""
+    for is_users, text in exchanges:
+        line = terminal.line(f"{'you' if is_users else 'answer':<11}{clip(text, _LONGEST_SHOWN)}")
+        print(folded(f"  {line}", stream, indent=11), file=stream)
 
 
 def _print_changed(title: str, names: Sequence[str]) -> None:
