@@ -32,12 +32,6 @@ from cortext.errors import CortextError, UsageError
 from cortext.io import durable
 
 
-class Enter:
-    """What decides whether Enter sends: see `prompt_parts.keys`."""
-
-    typed_ahead = False  # whether keys were pressed before the prompt was shown, while an answer was written
-
-
 class Prompt:
     """Asks for the next message. Raises EOFError at Ctrl-D, KeyboardInterrupt at Ctrl-C."""
 
@@ -45,7 +39,7 @@ class Prompt:
         self.history, self._complete = history, complete
         self.live = sys.stdin.isatty() and sys.stdout.isatty()
         self._session: PromptSession[str] | None = None
-        self._enter = Enter()
+        self._typed_ahead = False  # whether keys were pressed before the prompt was shown, while an answer was written
         if not self.live and isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are not UTF-8 are reported, with their line
 
@@ -69,7 +63,7 @@ class Prompt:
                 sys.stdout.write("\r\x1b[K")
                 sys.stdout.flush()
             pending_interrupt().take()  # the answer is complete: there is nothing left to stop
-            self._enter.typed_ahead = not first and _is_waiting(session)
+            self._typed_ahead = not first and _is_waiting(session)
             # A callable, so that markup in the label stays text. We handle signals, so that none is ever unhandled.
             text = session.prompt(
                 lambda: [("bold ansigreen" if coloured() else "", label)],
@@ -95,13 +89,13 @@ class Prompt:
         from cortext.agents.terminal.prompt_parts import PromptCompleter, PromptHistory, keys
 
         return PromptSession(
-            history=PromptHistory(self.history),
+            history=PromptHistory(self.history.load),
             completer=PromptCompleter(self._complete),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
             reserve_space_for_menu=0,
             multiline=True,
-            key_bindings=keys(self._enter),
+            key_bindings=keys(lambda: self._typed_ahead),
             prompt_continuation=lambda width, line, wrapped: "." * max(0, width - 1) + " ",
             erase_when_done=False,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -14,7 +14,6 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 from cortext.agents.talk.slash import Complete
-from cortext.agents.terminal.prompt import Enter, InputHistory
 from cortext.safety import terminal
 
 GRACE = 0.05  # seconds in which the rest of a paste follows an Enter
@@ -22,14 +21,14 @@ _ENTER = (Keys.ControlM, Keys.ControlJ)
 
 
 class PromptHistory(ToolkitHistory):
-    """The history, read once from our file; the prompt itself writes to it."""
+    """The history, which `load` reads once, oldest first; the prompt itself writes to it."""
 
-    def __init__(self, history: InputHistory) -> None:
+    def __init__(self, load: Callable[[], list[str]]) -> None:
         super().__init__()
-        self._history = history
+        self._load = load
 
     def load_history_strings(self) -> Iterable[str]:
-        return reversed(self._history.load())
+        return reversed(self._load())
 
     def store_string(self, string: str) -> None:
         """Do nothing: Prompt.ask stores the complete message."""
@@ -49,40 +48,41 @@ class PromptCompleter(Completer):
             )
 
 
-def keys(enter: Enter) -> KeyBindings:
+def keys(is_typed_ahead: Callable[[], bool]) -> KeyBindings:
     """Return the key bindings: Enter sends; after a backslash it starts a new line, as Alt-Enter does anywhere.
 
     Enter also starts a new line if text is waiting behind it: it was pasted into a terminal that does not mark pastes.
-    Only one line that was typed ahead, and the beginning of the next, are taken for what they look like.
+    Only one line that was typed ahead, and the beginning of the next, are taken for what they look like:
+    `is_typed_ahead` says whether keys were pressed before the prompt was shown, while an answer was written.
     """
-    made = KeyBindings()
+    bindings = KeyBindings()
 
-    @made.add("enter")
-    @made.add("c-j")  # what Enter sends before prompt_toolkit has set up the terminal
+    @bindings.add("enter")
+    @bindings.add("c-j")  # what Enter sends before prompt_toolkit has set up the terminal
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
-        elif _is_pasted(event, enter):
+        elif _is_pasted(event, is_typed_ahead()):
             buffer.insert_text(_pasted(event))
         else:
             buffer.validate_and_handle()
 
-    @made.add("escape", "enter")
+    @bindings.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
-    return made
+    return bindings
 
 
-def _is_pasted(event: KeyPressEvent, enter: Enter) -> bool:
+def _is_pasted(event: KeyPressEvent, is_typed_ahead: bool) -> bool:
     """Whether text is waiting behind this Enter, so that both were pasted."""
     waiting = _waiting(event)
     following = next((key for key in waiting if key.key != Keys.CPRResponse), None)
     if following is None or not (following.key in _ENTER or _is_text(following)):
         return False
-    return not enter.typed_ahead or any(key.key in _ENTER for key in waiting)
+    return not is_typed_ahead or any(key.key in _ENTER for key in waiting)
 
 
 def _pasted(event: KeyPressEvent) -> str:
