@@ -279,7 +279,7 @@ def test_the_list_of_a_project_has_its_workspace_too(tmp_path: Path) -> None:
     assert (row["title"], row["project"]) == ("Herons", str(folder))
 
 
-def test_an_older_session_gets_its_repository_at_the_next_import_and_nothing_else_changes(pond: Path) -> None:
+def test_at_the_next_import_an_older_session_gets_only_its_repository(pond: Path) -> None:
     claude_transcript(pond)
     assert cortext("import", cwd=pond).code == 0
     (path,) = Path(os.environ["HOME"]).rglob("session.json")
@@ -325,7 +325,7 @@ def test_a_pushed_workspace_has_its_paths_mapped_on_another_machine(tmp_path: Pa
     assert there["receipt"]["changed"][Change.PATH] == 2
 
 
-def test_a_conversation_whose_folder_is_gone_is_known_by_the_remote_that_codex_recorded(pond: Path) -> None:
+def test_a_conversation_without_its_folder_is_known_by_the_remote_codex_recorded(pond: Path) -> None:
     git(pond, "remote", "add", "origin", "https://host/ann/pond")
     rollout = Rollout(cwd="/gone/pond", git={"repository_url": "git@host:ann/pond.git"})
     rollout.user("Read /gone/pond/a.txt")

@@ -245,7 +245,7 @@ def test_the_report_on_the_newest_package_says_what_is_not_as_it_was() -> None:
     assert (list(same.lines()), same.passed) == (["pi        0.87.1 is the newest"], True)
 
 
-def test_a_package_whose_newest_version_is_unknown_is_reported_and_the_tested_one_stays(
+def test_a_package_of_unknown_newest_version_is_reported_and_the_tested_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = PROGRAMS["pi"]

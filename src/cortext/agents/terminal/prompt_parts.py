@@ -1,4 +1,7 @@
-"""What prompt_toolkit needs: history and completion in its form, and the key bindings."""
+"""The input line that prompt_toolkit draws: history and completion in its form, the key bindings, and asking.
+
+It is imported after a plain prompt is on the screen: see `prompt`.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,78 @@ import select
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History as ToolkitHistory
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.shortcuts import CompleteStyle
 
 from cortext.agents.talk.slash import Complete
 from cortext.safety import terminal
 
 GRACE = 0.05  # seconds in which the rest of a paste follows an Enter
 _ENTER = (Keys.ControlM, Keys.ControlJ)
+
+
+class LivePrompt:
+    """Asks on a terminal. `load` reads the history once; `complete` gives the completions of a text."""
+
+    def __init__(self, load: Callable[[], list[str]], complete: Complete) -> None:
+        self._typed_ahead = False  # whether keys were pressed before the prompt was shown, while an answer was written
+        self._session: PromptSession[str] = PromptSession(
+            history=PromptHistory(load),
+            completer=PromptCompleter(complete),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            multiline=True,
+            key_bindings=keys(lambda: self._typed_ahead),
+            prompt_continuation=lambda width, line, wrapped: "." * max(0, width - 1) + " ",
+            erase_when_done=False,
+        )
+
+    def ask(
+        self, label: str, default: str, shown: Callable[[], object] | None, *, is_first: bool, is_coloured: bool
+    ) -> str:
+        """Return what is typed; `shown` is called when the prompt is on screen. Raises as `Prompt.ask`."""
+        self._typed_ahead = not is_first and self._is_waiting()
+        # A callable, so that markup in the label stays text. We handle signals, so that none is ever unhandled.
+        return self._session.prompt(
+            lambda: [("bold ansigreen" if is_coloured else "", label)],
+            default=default,
+            pre_run=lambda: _call(shown),
+            handle_sigint=False,
+        )
+
+    def interrupted_after_enter(self) -> bool:
+        """Whether Ctrl-C was pressed right after Enter, while it was still a key and not yet a signal.
+
+        All other keys are kept for the next prompt.
+        """
+        ahead = self._ahead()
+        kept = [key for key in ahead if key.key != Keys.ControlC]
+        store_typeahead(self._session.app.input, kept)
+        return len(kept) < len(ahead)
+
+    def _is_waiting(self) -> bool:
+        """Whether keys were pressed before the prompt is shown."""
+        ahead = self._ahead()
+        store_typeahead(self._session.app.input, ahead)
+        return bool(ahead)
+
+    def _ahead(self) -> list[KeyPress]:
+        """Take the keys that no prompt has read."""
+        source = self._session.app.input
+        return [*get_typeahead(source), *source.read_keys()]
+
+
+def _call(shown: Callable[[], object] | None) -> None:
+    if shown is not None:
+        shown()
 
 
 class PromptHistory(ToolkitHistory):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -197,7 +196,7 @@ def _run(program: Program, arguments: Sequence[str], *, cwd: str, seconds: float
         with tempfile.TemporaryDirectory(prefix="cortext-", dir=program.environ.get("TMPDIR") or None) as folder:
             argv = [path, "--pure", *arguments]
             done = run(argv, program.environ, cwd=cwd, seconds=seconds, env=_without_config(program.environ, folder))
-    except subprocess.TimeoutExpired as error:
+    except TimeoutError as error:
         raise WriteFailed(
             f"OpenCode did not finish within {seconds:g} s: {' '.join(arguments)}",
             kept="the conversation, in our store",
