@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from inspect import signature
 from pathlib import Path
 from typing import NamedTuple
@@ -94,23 +93,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_built_in_adapters_are_entry_points_and_four_have_all_capabilities() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"][registry.TOOLS.name] == registry.BUILT_IN | registry.READERS
+def test_the_built_in_adapters_write_and_four_have_all_capabilities() -> None:
     for name in registry.BUILT_IN:
         tool = registry.load(name)
         assert isinstance(tool, NativeWriter), name
         for capability in (Installer, Hooks, Headless) if name in NAMES else ():
             assert isinstance(tool, capability), (name, capability)
-
-
-def test_the_import_contracts_name_the_package_of_every_built_in_adapter() -> None:
-    places = [place.partition(":")[0].split(".") for place in (registry.BUILT_IN | registry.READERS).values()]
-    packages = {".".join(steps[:3]) for steps in places}
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    lists = [contract.get("modules", []) + contract.get("forbidden_modules", []) for contract in contracts]
-    named = [{name for name in names if name.startswith("cortext.tools.")} for names in lists]
-    assert [names for names in named if names] == [packages, packages]
 
 
 def test_the_parts_of_every_adapter_have_the_methods_that_it_forwards() -> None:
