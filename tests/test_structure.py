@@ -10,8 +10,8 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 416,
-    "imports inside functions": 121,
+    "files": 404,
+    "imports inside functions": 119,
     "class names twice outside adapters": 4,
 }
 LONGEST = 600

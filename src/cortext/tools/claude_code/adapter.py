@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import additional_context, event_of, text_of
 from cortext.tools.shared.folders import dashed, utf16_units
-from cortext.tools.shared.hooks import additional_context, event_of, text_of
 from cortext.tools.shared.parts import (
     HasHeadless,
     HasImages,

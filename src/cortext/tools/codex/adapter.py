@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.commands import additional_context, text_of
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRefusal, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool, Program
 

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.commands import is_resume_block
+from cortext.tools.shared.commands import is_resume_block, text_of
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 

@@ -29,10 +29,9 @@ from cortext.tools.base import CommandFile, Launch, Messages, Transcript, Withhe
 from cortext.tools.copilot.adapter import KINDS, Copilot
 from cortext.tools.copilot.messages import ANSWER, CALL_STARTED, RESULT, START, USER_MESSAGE, Event, decoder, original
 from cortext.tools.copilot.read import CopilotReading, head_of, is_shortened
-from cortext.tools.shared.commands import without_run
+from cortext.tools.shared.commands import all_hooks_off, without_run
 from cortext.tools.shared.entries import Server, servers_of
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.hooks import all_hooks_off
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FolderWriter, ToolPart

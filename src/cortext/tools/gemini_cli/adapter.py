@@ -16,8 +16,7 @@ from cortext.io import durable
 from cortext.tools.base import (
     HookEvent,
 )
-from cortext.tools.shared.commands import COMMAND_MARK, RESUMED
-from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.commands import COMMAND_MARK, RESUMED, additional_context, text_of
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasPurge, HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 

@@ -33,7 +33,7 @@ from cortext.tools.gemini_cli.read import GeminiReading, is_document
 from cortext.tools.gemini_cli.records import HOOK_CONTEXT, SESSION_CONTEXT, Mark, Record
 from cortext.tools.gemini_cli.store import GeminiStore, has_messages, project_hash, read_head
 from cortext.tools.gemini_cli.withheld import withheld
-from cortext.tools.shared.google_parts import dump
+from cortext.tools.shared.building import dump
 from cortext.tools.shared.lines import derived_id, one_line_each
 from cortext.tools.shared.native import removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter

@@ -16,8 +16,8 @@ import msgspec
 
 from cortext.safety.framing import BEGIN
 from cortext.tools.base import HookEvent, UserHooks
+from cortext.tools.shared.commands import text_of
 from cortext.tools.shared.folders import listing
-from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part, forward
 from cortext.tools.shared.program import LocalTool
 
@@ -56,7 +56,7 @@ class KimiCode(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
 
     reader = Part("cortext.tools.kimi_code.read:KimiReader")
     writer = Part("cortext.tools.kimi_code.write:KimiWriter")
-    settings = Part("cortext.tools.kimi_code.settings:KimiSettings")
+    settings = Part("cortext.tools.kimi_code.write:KimiSettings")
     install_user_hooks = forward("settings", UserHooks.install_user_hooks)
     remove_user_hooks = forward("settings", UserHooks.remove_user_hooks)
 

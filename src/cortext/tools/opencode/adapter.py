@@ -11,8 +11,7 @@ from glob import glob
 from typing import Any
 
 from cortext.tools.base import Detected, HookEvent
-from cortext.tools.shared.commands import RESUMED
-from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.commands import RESUMED, text_of
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRewinds, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import Program
 

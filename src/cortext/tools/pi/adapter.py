@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.hooks import typed_event
+from cortext.tools.shared.commands import typed_event
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool

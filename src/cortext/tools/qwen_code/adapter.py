@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import additional_context, text_of, typed_event
 from cortext.tools.shared.folders import dashed
-from cortext.tools.shared.hooks import additional_context, text_of, typed_event
 from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 

@@ -34,11 +34,10 @@ from cortext.tools.qwen_code.read import (
     decoder,
     session_in,
 )
-from cortext.tools.shared.commands import check_names, marked_prompt
+from cortext.tools.shared.building import parts_of
+from cortext.tools.shared.commands import all_hooks_off, check_names, marked_prompt, trust_level
 from cortext.tools.shared.entries import Entry, Hooks, Server, servers_of
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.google_parts import parts_of
-from cortext.tools.shared.hooks import all_hooks_off, trust_level
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, one_line_each

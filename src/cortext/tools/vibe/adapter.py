@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import text_of
 from cortext.tools.shared.folders import is_uuid, listing
-from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 
