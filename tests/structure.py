@@ -102,6 +102,14 @@ def _imports(node: ast.AST, in_function: bool) -> Iterator[tuple[ast.Import | as
             yield from _imports(child, in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
+def local_imports(module: Module) -> Iterator[str]:
+    """Yield what a module imports inside functions, apart from third-party packages."""
+    for node, is_local in imports(module):
+        for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]:
+            if is_local and name.partition(".")[0] in {"cortext", *sys.stdlib_module_names}:
+                yield name
+
+
 def renamed_imports(module: Module) -> Iterator[str]:
     """Yield every module of ours that is imported under another name."""
     for node, _ in imports(module):
@@ -179,6 +187,7 @@ def entered(home: Path, folder: Path) -> dict[str, list[str]]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "STRUCTURE_SOURCE": str(SOURCE), "COLUMNS": "120"}
     environment["PYTHONPATH"] = str(SOURCE.parent)
     environment["STRUCTURE_TARGET"] = str(home / "entered")
+    home.mkdir(exist_ok=True)
     for arguments in (["demo", str(folder)], ["list"], ["search", "retry"]):
         command = [sys.executable, "-m", "cortext.faces.cortext.main", *arguments]
         cwd = folder if folder.exists() else home

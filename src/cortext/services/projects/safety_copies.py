@@ -14,11 +14,11 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model.ids import slug
-from cortext.services.projects.git import Git
 from cortext.services.projects.repository import common_folder, top_of, work_trees
 from cortext.store.files.layout_paths import CONVERSATIONS, REPOSITORY, SESSION, in_folder
 
 if TYPE_CHECKING:
+    from cortext.services.projects.git import Git
     from cortext.store.files.safety_copies import SafetyCopies
 
 _MOST_SECONDS = 5.0  # for the history of the branches
@@ -120,6 +120,8 @@ def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies]) -> No
     now = _fingerprint(found)
     if seen.fingerprint == now:
         return
+    from cortext.services.projects.git import Git  # few looks at a workspace find its branches changed
+
     git = Git(found.root)
     head, tips = git.heads()
     known = seen.tips if seen.head and git.descends(head, seen.head) else []
