@@ -62,7 +62,7 @@ class OpenCodeWriter(ToolPart[OpenCode]):
             if not any(found.key == copied.key for found in self.reader.transcripts()):
                 raise SessionNotFound(
                     f"a session of OpenCode 2 cannot be put back: {copied.key}",
-                    kept="our copy of it",
+                    kept="cortext's copy of it",
                     hint="resume it with --rewrite: a new session gets its messages",
                 )
             return copied.key
@@ -75,7 +75,7 @@ class OpenCodeWriter(ToolPart[OpenCode]):
             if not exists(self.tool.folders.database, child):
                 import_document(self.tool.program, iter((document,)), child, project=project)
         if not exists(self.tool.folders.database, key):
-            raise SessionNotFound(f"OpenCode did not store session {key}", kept="our copy of it")
+            raise SessionNotFound(f"OpenCode did not store session {key}", kept="cortext's copy of it")
         return key
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
@@ -168,7 +168,7 @@ def import_document(program: Program, blocks: Iterator[bytes], key: str, *, proj
         if code != 0 or f"Imported session: {key}" not in printed:
             raise WriteFailed(
                 f"OpenCode did not import the session: {printed[-400:] or f'exit status {code}'}",
-                kept="the conversation, in our store",
+                kept="the conversation, in cortext's store",
                 hint="resume it with --print, and report this error",
             )
     except WriteFailed:
@@ -199,7 +199,7 @@ def _run(program: Program, arguments: Sequence[str], *, cwd: str, seconds: float
     except TimeoutError as error:
         raise WriteFailed(
             f"OpenCode did not finish within {seconds:g} s: {' '.join(arguments)}",
-            kept="the conversation, in our store",
+            kept="the conversation, in cortext's store",
             hint="try again; if it still hangs, start opencode by hand and check what it waits for",
         ) from error
     except OSError as error:
