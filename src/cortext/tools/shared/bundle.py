@@ -44,13 +44,13 @@ class _First(msgspec.Struct):
     cortext: _Head
 
 
-class _Line(msgspec.Struct):
+class _CopyLine(msgspec.Struct):
     kind: str
     values: dict[str, Any]
 
 
 _first_decoder = msgspec.json.Decoder(_First)
-_line_decoder = msgspec.json.Decoder(_Line)
+_line_decoder = msgspec.json.Decoder(_CopyLine)
 
 
 def head_of(path: str) -> _Head | None:
@@ -96,7 +96,7 @@ class BundleTool:
     def _encoded(self, head: _Head, transcript: Transcript) -> Iterator[bytes]:
         yield msgspec.json.encode(_First(head)) + b"\n"
         for kind, values in self.pieces(transcript):
-            yield msgspec.json.encode(_Line(kind, values)) + b"\n"
+            yield msgspec.json.encode(_CopyLine(kind, values)) + b"\n"
 
     def copied_transcript(self, path: str) -> Transcript | None:
         """Return the conversation in a copy; None if the file is not a copy, or one of another tool."""

@@ -118,7 +118,7 @@ def record_id(names: uuid.UUID, source: Message | None, number: int, parent: str
 _LARGEST = 1 << 30
 
 
-class _Line(msgspec.Struct, omit_defaults=True):
+class _KeptLine(msgspec.Struct, omit_defaults=True):
     digest: str  # of the message as the tool's session is read
     message: Message | None = None  # None: we added it, the conversation has no such message
 
@@ -133,7 +133,7 @@ def save_list(path: str, as_read: Sequence[Message], made_from: Sequence[Message
     """Save which message each message of a new session was made from. Both sequences have the same length."""
     durable.ensure_folder(os.path.dirname(path))
     lines = (
-        _Line(_digest(read), standalone(original) if original is not None else None)
+        _KeptLine(_digest(read), standalone(original) if original is not None else None)
         for read, original in zip(as_read, made_from, strict=True)
     )
     durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in lines))
@@ -156,7 +156,7 @@ class Restored:
     def of(cls, messages: Iterable[Message], pairs: Iterable[tuple[Message, Message | None]]) -> Restored:
         """Return the same for a session whose beginning is known: each message as read, and what it was made from."""
         restored = cls(messages, "")
-        restored._lines = [_Line(_digest(read), original) for read, original in pairs]
+        restored._lines = [_KeptLine(_digest(read), original) for read, original in pairs]
         return restored
 
     def __iter__(self) -> Iterator[Message]:
@@ -177,7 +177,7 @@ class Restored:
             expected = next(remaining, None)
 
 
-def _load(path: str) -> list[_Line]:
+def _load(path: str) -> list[_KeptLine]:
     """Return the list; what cannot be read ends it, and the messages after that count as new."""
     try:
         data = durable.read_file(path, _LARGEST)
@@ -186,7 +186,7 @@ def _load(path: str) -> list[_Line]:
     lines = []
     for line in data.splitlines():
         try:
-            lines.append(msgspec.json.decode(line, type=_Line))
+            lines.append(msgspec.json.decode(line, type=_KeptLine))
         except msgspec.MsgspecError:
             break
     return lines
