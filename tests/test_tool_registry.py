@@ -16,7 +16,7 @@ from cortext.faces.cortext.main import run
 from cortext.services.workspace import installed_tools
 from cortext.tools import registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, proof_of
-from cortext.tools.shared.parts import Part
+from cortext.tools.shared.parts import LazyPart
 from tests.index.world import World
 from tests.support.cli import cortext
 from tests.support.desk import NAMES
@@ -104,7 +104,7 @@ def test_the_built_in_adapters_write_and_four_have_all_capabilities() -> None:
 def test_the_parts_of_every_adapter_have_the_methods_that_it_forwards() -> None:
     for name in (*registry.BUILT_IN, *registry.READERS):
         members = {each: getattr(type(registry.load(name)), each) for each in dir(type(registry.load(name)))}
-        parts = [member.load() for member in members.values() if isinstance(member, Part)]
+        parts = [member.load() for member in members.values() if isinstance(member, LazyPart)]
         for each, member in members.items():
             if hasattr(member, "__wrapped__"):
                 found = [list(signature(getattr(part, each)).parameters) for part in parts if hasattr(part, each)]

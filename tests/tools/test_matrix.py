@@ -29,7 +29,7 @@ from tests.tools.matrix_page import (
 
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Origin, Session
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.resume.planning import NEW, Plan
 from cortext.services.resume.receipt import Receipt
 
@@ -127,7 +127,7 @@ def test_another_number_of_messages_than_in_the_receipt_is_a_problem() -> None:
     assert "2 messages were received, 4 are in the receipt" in _problems(turns[-1])
 
 
-AS_TEXT = {Change.CALLS_AS_TEXT.value: 2}
+AS_TEXT = {Difference.CALLS_AS_TEXT.value: 2}
 
 
 def _as_text(outputs: dict[str, str]) -> list[Turn]:

@@ -17,7 +17,7 @@ from cortext.tools.shared.parts import (
     HasReader,
     HasSettings,
     HasWriter,
-    Part,
+    LazyPart,
 )
 from cortext.tools.shared.program import LocalTool
 
@@ -54,10 +54,10 @@ class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHead
     install_command = "npm install -g @anthropic-ai/claude-code"
     headless_context = 200_000
 
-    reader = Part("cortext.tools.claude_code.store:ClaudeStore")
-    writer = Part("cortext.tools.claude_code.write:ClaudeWriter")
-    settings = Part("cortext.tools.claude_code.settings:ClaudeSettings")
-    headless = Part("cortext.tools.claude_code.live:ClaudeHeadless")
+    reader = LazyPart("cortext.tools.claude_code.store:ClaudeStore")
+    writer = LazyPart("cortext.tools.claude_code.write:ClaudeWriter")
+    settings = LazyPart("cortext.tools.claude_code.settings:ClaudeSettings")
+    headless = LazyPart("cortext.tools.claude_code.live:ClaudeHeadless")
 
     @property
     def config_folder(self) -> str:

@@ -23,7 +23,7 @@ from cortext.io import durable, new_files
 from cortext.io.inside import if_inside
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Change, Result, Text, Turn, Turns, standalone, whole_characters
+from cortext.model.turns import Difference, Result, Text, Turn, Turns, standalone, whole_characters
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.copilot.adapter import KINDS, Copilot
@@ -189,7 +189,7 @@ class Rendering:
         if not result.is_error:
             return {**data, "result": {"content": result.output}}
         if not result.output:
-            self.normal.note(Change.ERROR_NAMED)
+            self.normal.note(Difference.ERROR_NAMED)
         return {**data, "error": {"message": result.output or _EMPTY_ERROR}}
 
     def _event(self, kind: str, data: Json) -> Json:

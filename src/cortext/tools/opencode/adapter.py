@@ -12,7 +12,7 @@ from typing import Any
 
 from cortext.tools.base import Detected, HookEvent
 from cortext.tools.shared.commands import RESUMED, text_of
-from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRewinds, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRewinds, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import Program
 
 _KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
@@ -62,10 +62,10 @@ class OpenCode(HasReader, HasImages, HasRewinds, HasWriter, HasSettings, HasHead
     install_command = "npm install -g opencode-ai"
     headless_context = 128_000
 
-    reader = Part("cortext.tools.opencode.read:OpenCodeReader")
-    writer = Part("cortext.tools.opencode.write:OpenCodeWriter")
-    settings = Part("cortext.tools.opencode.settings:OpenCodeSettings")
-    headless = Part("cortext.tools.opencode.live:OpenCodeHeadless")
+    reader = LazyPart("cortext.tools.opencode.read:OpenCodeReader")
+    writer = LazyPart("cortext.tools.opencode.write:OpenCodeWriter")
+    settings = LazyPart("cortext.tools.opencode.settings:OpenCodeSettings")
+    headless = LazyPart("cortext.tools.opencode.live:OpenCodeHeadless")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         variables = dict(os.environ if environ is None else environ)

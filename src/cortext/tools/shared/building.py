@@ -26,7 +26,7 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
-from cortext.model.turns import Block, Call, Change, Result, Turns, one_line
+from cortext.model.turns import Block, Call, Difference, Result, Turns, one_line
 from cortext.tools.base import About, Counts
 from cortext.tools.shared.lines import derived_id, note
 from cortext.tools.shared.values import field, word
@@ -176,7 +176,7 @@ class PlainTurn(msgspec.Struct):
 def plain_turns(normal: Turns) -> list[PlainTurn]:
     """Return the turns as texts, and count in `normal` how many calls were turned into text."""
     if normal.tool_calls:
-        normal.note(Change.CALLS_AS_TEXT, normal.tool_calls)
+        normal.note(Difference.CALLS_AS_TEXT, normal.tool_calls)
     return [PlainTurn(turn.role, "\n\n".join(map(_text, turn.blocks)), turn.message) for turn in normal.turns]
 
 
