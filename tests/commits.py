@@ -5,6 +5,7 @@ python -m tests.commits          check what is on this branch; `bin/check` does 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +13,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BEFORE = "3e7607df63"  # the last commit before the rule
+REFUSED_LATER = ("82cab272", "6b9516f4")  # their bodies give no reason; they are older than that rule
 LONGEST = 72
 # What says nothing about a change.
 _EMPTY = {"fix", "fixes", "wip", "update", "changes", "misc", "cleanup"}
+# Sentences that give no reason: they point at the subject, or say what was not done.
+_NO_REASON = re.compile(
+    r"(?:(?:please )?(?:see|read|as in|as said in|same as) (?:the )?(?:subject|title|commit|diff|code|above)\b[^.:;!]*"
+    r"|as (?:the )?(?:subject|title) says|(?:there is )?nothing (?:else|more|to add)\b[^.:;!]*"
+    r"|no (?:other|further) changes?|self[- ]explanatory|minor changes?|cleanup|refactoring)[.:;!\s]*",
+    re.IGNORECASE,
+)
+LEAST_WORDS = 4  # of a reason
 
 
 def problems(subject: str, body: str) -> Iterator[str]:
@@ -27,6 +37,8 @@ def problems(subject: str, body: str) -> Iterator[str]:
         yield "the subject does not name the change"
     if not body.strip():
         yield "the body, which says why, is missing"
+    elif len(_NO_REASON.sub(" ", f"{body.replace(subject, '')} ").split()) < LEAST_WORDS:
+        yield "the body gives no reason"
 
 
 def checked(folder: Path, before: str = BEFORE) -> tuple[int, list[str]]:
@@ -40,6 +52,7 @@ def checked(folder: Path, before: str = BEFORE) -> tuple[int, list[str]]:
     return len(commits), [
         f"{number} {subject[:60]}: {problem}"
         for number, subject, body in commits
+        if not number.startswith(REFUSED_LATER)
         for problem in problems(subject, body)
     ]
 

@@ -102,6 +102,14 @@ def _imports(node: ast.AST, in_function: bool) -> Iterator[tuple[ast.Import | as
             yield from _imports(child, in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
+def local_imports(module: Module) -> Iterator[str]:
+    """Yield what a module imports inside functions, apart from third-party packages."""
+    for node, is_local in imports(module):
+        for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]:
+            if is_local and name.partition(".")[0] in {"cortext", *sys.stdlib_module_names}:
+                yield name
+
+
 def renamed_imports(module: Module) -> Iterator[str]:
     """Yield every module of ours that is imported under another name."""
     for node, _ in imports(module):
@@ -132,26 +140,25 @@ def repeated_classes() -> dict[str, list[str]]:
 
 
 def written_outside_init() -> list[str]:
-    """Return the public attributes of services that a method other than `__init__` writes."""
-    found = []
-    for module in modules():
-        if not module.name.startswith(("services/", "index/")):
-            continue
-        for kind in (node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)):
-            for method in kind.body:
-                if isinstance(method, ast.FunctionDef) and method.name != "__init__":
-                    found += [f"{module.name}: {kind.name}.{name} in {method.name}" for name in _written(method)]
-    return found
+    """Return the public attributes that a method other than `__init__` writes: of its object, or below it."""
+    return [
+        f"{module.name}: {kind.name}.{name} in {method.name}"
+        for module in modules()
+        if module.name.startswith(("services/", "index/", "faces/", "agents/"))
+        for kind in (node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef))
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name != "__init__"
+        for name in _written(method)
+    ]
 
 
-def _written(method: ast.FunctionDef) -> Iterator[str]:
+def _written(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yield the public attributes that a method writes, as a path from `self`: also in a tuple, a loop or a `with`."""
     for node in ast.walk(method):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if isinstance(node, ast.AugAssign | ast.AnnAssign):
-            targets = [node.target]
-        for target in targets:
-            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr[0] != "_":
-                yield target.attr
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            first, *path = ast.unparse(node).split(".")
+            if first == "self" and not any(name.startswith("_") for name in path):
+                yield ".".join(path)
 
 
 @cache
@@ -180,6 +187,7 @@ def entered(home: Path, folder: Path) -> dict[str, list[str]]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "STRUCTURE_SOURCE": str(SOURCE), "COLUMNS": "120"}
     environment["PYTHONPATH"] = str(SOURCE.parent)
     environment["STRUCTURE_TARGET"] = str(home / "entered")
+    home.mkdir(exist_ok=True)
     for arguments in (["demo", str(folder)], ["list"], ["search", "retry"]):
         command = [sys.executable, "-m", "cortext.faces.cortext.main", *arguments]
         cwd = folder if folder.exists() else home

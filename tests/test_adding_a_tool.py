@@ -84,4 +84,4 @@ def test_every_command_prints_what_the_page_shows(package: Path, tmp_path: Path)
 @pytest.mark.req("LIB-02")
 def test_a_read_only_adapter_is_short() -> None:
     (adapter,) = (text for _, title, text in BLOCKS if title == "cortext_toychat.py")
-    assert len(adapter.splitlines()) < 150
+    assert len(adapter.splitlines()) < 80

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.commits import LONGEST, checked, problems
 
 
@@ -23,6 +25,21 @@ def test_a_long_or_empty_subject_and_a_missing_reason_are_named() -> None:
         assert [problem for problem in problems(subject, body) if word in problem], (subject, body)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "See the subject: nothing else changed.",
+        "As the subject says.",
+        "Cleanup.",
+        "Name the change.",
+        "see above",
+        "Yes.",
+    ],
+)
+def test_a_body_that_gives_no_reason_is_refused(body: str) -> None:
+    assert list(problems("Name the change", body)) == ["the body gives no reason"]
+
+
 def test_commits_after_the_given_one_are_checked(tmp_path: Path) -> None:
     def git(*words: str) -> str:
         settings = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -32,7 +49,7 @@ def test_commits_after_the_given_one_are_checked(tmp_path: Path) -> None:
     git("init", "--quiet")
     git("commit", "--quiet", "--allow-empty", "-m", "x" * 100)
     before = git("rev-parse", "HEAD")
-    git("commit", "--quiet", "--allow-empty", "-m", "Name the change", "-m", "Because of this.")
+    git("commit", "--quiet", "--allow-empty", "-m", "Name the change", "-m", "Because two readers saw it.")
     assert checked(tmp_path, before) == (1, [])
     git("commit", "--quiet", "--allow-empty", "-m", "No reason")
     count, wrong = checked(tmp_path, before)

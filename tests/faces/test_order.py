@@ -65,7 +65,7 @@ def test_a_conversation_is_tagged_starred_noted_archived_and_back(pond: Pond) ->
 
 
 @pytest.mark.req("ORDER-01")
-def test_what_is_archived_is_still_found_and_survives_another_import_and_a_new_index(pond: Pond) -> None:
+def test_what_is_archived_is_found_and_survives_another_import_and_a_new_index(pond: Pond) -> None:
     found = _run(pond, "search", "heron", "--json").json
     session = found[0]["session"]["id"]
     for words in (("tag", session, "birds"), ("archive", session), ("star", session)):

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from docs.make_reference import parsers, values
 
-from cortext.faces.terminal.args import Several, refuse_repeats
+from cortext.faces.terminal.args import Several
+from cortext.faces.terminal.run import refuse_repeats
 from cortext.testing.table import every_row
 from tests.faces.pond import Pond, make_pond
 from tests.support.cli import cortext
@@ -33,7 +34,7 @@ OPTIONS = {f"{name} {option}": (parser, action) for name, option, parser, action
 @pytest.fixture(autouse=True)
 def _as_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argparse._StoreAction, "__call__", argparse._StoreAction.__call__)
-    refuse_repeats()
+    refuse_repeats(argparse)
 
 
 @every_row("name", OPTIONS)

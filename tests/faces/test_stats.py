@@ -11,8 +11,8 @@ import pytest
 from cortext.faces.cortext.commands.figures import chart
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.services.library.activity import Stats, Tally, last_days, ranked
 from cortext.services.library.listing import Row
-from cortext.services.library.stats import Stats, Tally, last_days, ranked
 from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import BOAT, HERONS, KNOTS, TANK, WALK, Pond, make_pond
 from tests.support.cli import cortext

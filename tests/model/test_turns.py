@@ -27,7 +27,7 @@ from cortext.model.message import (
     Message,
     Part,
 )
-from cortext.model.turns import Call, Change, Result, Text, Turns
+from cortext.model.turns import Call, Difference, Result, Text, Turns
 from cortext.tools.claude_code.write import Rendering as ClaudeCode
 from cortext.tools.codex.write import Rendering as Codex
 from cortext.tools.gemini_cli.write import Rendering as GeminiCli
@@ -85,7 +85,13 @@ RENDERERS: dict[Any, Callable[[Any], Crossed]] = {
     OpenCode: in_opencode,
 }
 # Changes that only a particular program makes necessary.
-OF_A_PROGRAM = {Change.GUARDED, Change.SEPARATOR, Change.ERROR_NAMED, Change.ERROR_FLAG, Change.QUOTED}
+OF_A_PROGRAM = {
+    Difference.GUARDED,
+    Difference.SEPARATOR,
+    Difference.ERROR_NAMED,
+    Difference.ERROR_FLAG,
+    Difference.QUOTED,
+}
 
 ids = some.sampled_from(["", "a", "b", "toolu_1", "x/y z", "ü" * 70])
 texts = some.one_of(
@@ -139,8 +145,8 @@ def test_every_renderer_carries_the_same_content(conversation: list[Message]) ->
         shared = {kind: count for kind, count in rendering.normal.changed.items() if kind not in OF_A_PROGRAM}
         wanted = dict(normal.changed)
         if renderer is Codex:  # the only program that accepts a string as arguments
-            shared.pop(Change.INPUT_WRAPPED, None)
-            wanted.pop(Change.INPUT_WRAPPED, None)
+            shared.pop(Difference.INPUT_WRAPPED, None)
+            wanted.pop(Difference.INPUT_WRAPPED, None)
         assert shared == wanted, renderer
     try:
         asked = turns_of_request(Request(messages=conversation))
@@ -205,7 +211,7 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
     normal = Turns(conversation)
 
     assert [turn.message.id for turn in normal.turns if turn.message] == ["1", "5"]
-    assert normal.changed == {Change.ASIDE: 1, Change.CUT_REPLY: 1, Change.BRANCH: 1, Change.EMPTY: 1}
+    assert normal.changed == {Difference.ASIDE: 1, Difference.CUT_REPLY: 1, Difference.BRANCH: 1, Difference.EMPTY: 1}
 
 
 def test_labels_say_what_a_text_is() -> None:

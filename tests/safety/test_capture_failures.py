@@ -424,7 +424,6 @@ def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
                 found.append(f"{path.relative_to(source)}:{node.lineno}")
     packaged = {
         "web/html/document.py",
-        "web/html/files.py",
         "web/app.py",
         "index/search/rank.py",
         "services/workspace/demo.py",

@@ -84,7 +84,7 @@ def test_a_tool_is_given_only_what_the_user_was_shown(clone: World, programs: Pa
 
 
 @pytest.mark.req("SAFE-10", "SAFE-04")
-def test_what_a_clone_asks_for_is_shown_before_it_is_trusted_and_asked_again_when_it_changes(clone: World) -> None:
+def test_what_a_clone_asks_for_is_shown_before_trust_and_again_when_it_changes(clone: World) -> None:
     asked = [name for name, setting in SETTINGS.items() if not setting.untrusted_ok]
     shown = cortext("trust", "--yes", cwd=clone.repository)
     assert shown.code == 0

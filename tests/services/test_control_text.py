@@ -9,7 +9,7 @@ import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Session
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.safety.framing import control_disarmed
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import carry_out
@@ -121,7 +121,7 @@ def test_what_comes_back_from_a_program_is_recognised(
     carry_out(plan, found, tool, stores.capture())
 
     assert plan.receipt.changed[COUNT] >= 3
-    assert plan.receipt.changed[Change.INSTRUCTIONS] == 1
+    assert plan.receipt.changed[Difference.INSTRUCTIONS] == 1
     done = cortext("import", "--json", cwd=tmp_path)
     assert [row["transcripts"] for row in done.json if row["tool"] == program] == [1], done.out
     assert log.read_bytes() == stored

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cortext.errors import ConfigError, NotFound, UsageError
-from cortext.index.calls import ModelCall, calls_in
+from cortext.index.activity import ModelCall, calls_in
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, Message

@@ -24,7 +24,7 @@ def _found(stores: Stores) -> Found:
 
 
 @pytest.mark.req("TOOL-08")
-def test_a_resumed_session_of_gemini_cli_is_not_expired_again_even_in_the_home_folder(home: Path) -> None:
+def test_a_resumed_session_of_gemini_cli_does_not_expire_even_in_the_home_folder(home: Path) -> None:
     path = gemini_session(home, 0, days_ago=45, project=str(home))
     before = path.read_bytes()
     assert cortext("import", cwd=home).code == 0
@@ -57,7 +57,7 @@ def test_a_damaged_file_in_the_place_of_the_session_is_noticed(home: Path, tmp_p
 
 
 @pytest.mark.req("TOOL-08")
-def test_what_is_wrong_is_said_of_the_copy_with_the_messages_not_of_a_stub_that_is_newer(home: Path) -> None:
+def test_what_is_wrong_is_said_of_the_copy_with_messages_not_of_a_newer_stub(home: Path) -> None:
     """Gemini CLI leaves a second file without messages behind when a session is resumed in a later minute."""
     path = gemini_session(home, 0, days_ago=1, project=str(home))
     head = path.read_bytes().splitlines(keepends=True)[0]

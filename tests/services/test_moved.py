@@ -13,7 +13,7 @@ import pytest
 
 from cortext.model.message import Message, Part
 from cortext.model.session import Origin, Session
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.events.compaction import dropped
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
@@ -111,7 +111,7 @@ def test_a_conversation_continues_where_its_project_is(
     assert f"{pond}/" not in words
     assert f"{pond}side" in words, "another folder stays as it is"
     assert f"Summary: Work in {now}." in plan.prompt
-    assert plan.receipt.changed[Change.PATH] == 3
+    assert plan.receipt.changed[Difference.PATH] == 3
     assert plan.receipt.moved == {str(pond): str(now)}
     assert f"mapped     {pond} to {now}" in plan.receipt.lines()
     assert [message.id for message in plan.carried] == ["m1", "m2", "m3", "m4"]
@@ -279,7 +279,7 @@ def test_the_list_of_a_project_has_its_workspace_too(tmp_path: Path) -> None:
     assert (row["title"], row["project"]) == ("Herons", str(folder))
 
 
-def test_an_older_session_gets_its_repository_at_the_next_import_and_nothing_else_changes(pond: Path) -> None:
+def test_at_the_next_import_an_older_session_gets_only_its_repository(pond: Path) -> None:
     claude_transcript(pond)
     assert cortext("import", cwd=pond).code == 0
     (path,) = Path(os.environ["HOME"]).rglob("session.json")
@@ -322,10 +322,10 @@ def test_a_pushed_workspace_has_its_paths_mapped_on_another_machine(tmp_path: Pa
     there = cortext("resume", "001", "--ai", tool, "--dry-run", "--json", cwd=tmp_path / "bob").json
     assert there["cwd"] == str(tmp_path / "bob")
     assert there["receipt"]["moved"] == {str(folder): str(tmp_path / "bob")}
-    assert there["receipt"]["changed"][Change.PATH] == 2
+    assert there["receipt"]["changed"][Difference.PATH] == 2
 
 
-def test_a_conversation_whose_folder_is_gone_is_known_by_the_remote_that_codex_recorded(pond: Path) -> None:
+def test_a_conversation_without_its_folder_is_known_by_the_remote_codex_recorded(pond: Path) -> None:
     git(pond, "remote", "add", "origin", "https://host/ann/pond")
     rollout = Rollout(cwd="/gone/pond", git={"repository_url": "git@host:ann/pond.git"})
     rollout.user("Read /gone/pond/a.txt")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortext.model.message import IMAGE, Message, Picture
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.library.stores import Found
 from cortext.services.resume.new_session import LARGEST, MOST
 from cortext.services.resume.planning import make_plan
@@ -130,14 +130,14 @@ def test_an_image_that_is_too_large_or_none_becomes_a_note(home: Path) -> None:
     carried, changed, images = _planned(home, [FIRST, too_large, b"<svg>not an image that models take</svg>"])
 
     assert [type(part) is Picture for message in carried for part in message.parts_of(IMAGE)] == [True, False, False]
-    assert images == 1 and changed[Change.IMAGE] == 2
+    assert images == 1 and changed[Difference.IMAGE] == 2
 
 
 @pytest.mark.req("TRUE-03")
 def test_the_newest_images_are_carried_up_to_a_limit(home: Path) -> None:
     carried, changed, images = _planned(home, [FIRST + bytes([number]) for number in range(MOST + 2)])
 
-    assert images == MOST and changed[Change.IMAGE] == 2
+    assert images == MOST and changed[Difference.IMAGE] == 2
     assert not any(isinstance(part, Picture) for message in carried[:4] for part in message.parts_of(IMAGE))
 
 
@@ -146,4 +146,4 @@ def test_a_hostile_record_in_a_transcript_leaves_a_note(home: Path) -> None:
     deep = b"[" * 900 + b"]" * 900
     carried, changed, images = _planned(home, [FIRST], instead=(_base64(FIRST).encode(), deep))
 
-    assert (images, changed[Change.IMAGE]) == (0, 1) and len(carried) == 2
+    assert (images, changed[Difference.IMAGE]) == (0, 1) and len(carried) == 2

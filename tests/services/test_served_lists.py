@@ -89,7 +89,7 @@ def test_costs_without_a_server_that_is_down_keep_what_is_known_of_it(tmp_path: 
 def test_a_call_in_two_sessions_of_a_server_belongs_to_the_older_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("cortext.index.calls.FEW", few)
+    monkeypatch.setattr("cortext.index.activity.FEW", few)
     server = Server(_row("a", created_at="2026-11-03T00:00:00Z"), _row("b", created_at="2026-11-02T00:00:00Z"))
     server.read = lambda session_id, start=0: Server.read(server, "same")  # type: ignore[method-assign]
     ledger = Ledger(_listing(tmp_path, server), Prices())

@@ -112,7 +112,7 @@ def test_a_decision_is_kept_wherever_it_was_said(decision: str) -> None:
 
 
 @pytest.mark.req("SELF-01")
-def test_a_summary_goes_in_the_order_of_the_talk_with_its_speakers_and_ends_with_the_last_ask() -> None:
+def test_a_summary_has_the_order_and_speakers_of_the_talk_and_its_last_ask() -> None:
     talk = conversation(
         "How should our internal services talk to each other?",
         "I suggest GraphQL with one gateway, because the mobile app speaks it already.",

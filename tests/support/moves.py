@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.resume.receipt import Receipt
 from cortext.wiring.stores import Stores
@@ -164,7 +164,7 @@ def after_move(move: Callable[[Place], Place], before: Place, key: str) -> After
         problems += [*result.problems, *captured_again(now.desk, found, name)]
     problems += _other_paths(result.request, plan.receipt, before.project, now.project)
     did, wrong = control(now, before.project, key, plan.key, plain)
-    return AfterMove([*problems, *wrong], plan.receipt.changed.get(Change.PATH, 0), did)
+    return AfterMove([*problems, *wrong], plan.receipt.changed.get(Difference.PATH, 0), did)
 
 
 def copied_plainly(place: Place, key: str) -> Path:
@@ -182,7 +182,7 @@ def _other_paths(request: Request, receipt: Receipt, old: Path, now: Path) -> li
     problems = [f"not received: {text}" for text in (f"Let me open {note}.", f"cat {note}") if text not in words]
     problems += [f"received: {old}/note.txt"] if f"{old}/note.txt" in words else []
     problems += [] if receipt.moved == {str(old): str(now)} else [f"the receipt has {receipt.moved}"]
-    arrived, mapped = words.count(note), receipt.changed.get(Change.PATH, 0)
+    arrived, mapped = words.count(note), receipt.changed.get(Difference.PATH, 0)
     return problems + ([] if arrived == mapped else [f"{arrived} paths were received, {mapped} are in the receipt"])
 
 

@@ -14,7 +14,7 @@ from cortext.io import inside
 from cortext.model.message import ASSISTANT, ATTACHMENT, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Origin, Session
 from cortext.model.threads import thread
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
@@ -196,7 +196,7 @@ def compare(
     texts = [*opening, *said, *closing]
     receipt = plan.receipt
     of_calls = sum(len(message.parts_of(TOOL_CALL)) for message in plan.carried)
-    as_text = receipt.changed.get(Change.CALLS_AS_TEXT, 0)
+    as_text = receipt.changed.get(Difference.CALLS_AS_TEXT, 0)
     received = Received(request, is_own=plan.how != NEW)
     return Outcome(
         messages=receipt.messages,

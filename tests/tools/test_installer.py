@@ -10,15 +10,15 @@ import pytest
 
 from cortext.errors import ConfigError
 from cortext.testing.table import every_row
-from cortext.tools.shared.entries import Entry, Hooks, Server, Setting
-from cortext.tools.shared.installer import Change, JsonConfig, install, remove
+from cortext.tools.shared.entries import ConfigEntry, Hooks, Server, Setting
+from cortext.tools.shared.installer import FileChange, JsonConfig, install, remove
 
 PATH = ".tool/settings.json"
 
 
 def config(*, command: str = "cortext hook tool", note: bool = False) -> JsonConfig:
     hook = {"type": "command", "command": command, "timeout": 10}
-    entries: list[Entry] = [Hooks({"Start": hook, "Stop": hook}), Server.of("tool", command.split()[:1])]
+    entries: list[ConfigEntry] = [Hooks({"Start": hook, "Stop": hook}), Server.of("tool", command.split()[:1])]
     if note:
         entries.append(Setting("retention", ("general", "keep"), True))
     return JsonConfig((PATH,), entries, note=".tool/note.json" if note else "")
@@ -175,5 +175,5 @@ def test_a_change_has_the_old_and_the_new_text(tmp_path: Path) -> None:
 
     (change,) = config().installed(str(tmp_path))
 
-    assert isinstance(change, Change) and (change.path, change.old) == (path, '{"a": 1}')
+    assert isinstance(change, FileChange) and (change.path, change.old) == (path, '{"a": 1}')
     assert change.new is not None and json.loads(change.new)["a"] == 1

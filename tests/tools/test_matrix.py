@@ -29,7 +29,7 @@ from tests.tools.matrix_page import (
 
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Origin, Session
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.resume.planning import NEW, Plan
 from cortext.services.resume.receipt import Receipt
 
@@ -128,7 +128,7 @@ def test_another_number_of_messages_than_in_the_receipt_is_a_problem() -> None:
     assert "2 messages were received, 4 are in the receipt" in _problems(turns[-1])
 
 
-AS_TEXT = {Change.CALLS_AS_TEXT.value: 2}
+AS_TEXT = {Difference.CALLS_AS_TEXT.value: 2}
 
 
 def _as_text(outputs: dict[str, str]) -> list[Turn]:
@@ -246,7 +246,7 @@ def test_the_report_on_the_newest_package_says_what_is_not_as_it_was() -> None:
     assert (list(same.lines()), same.passed) == (["pi        0.87.1 is the newest"], True)
 
 
-def test_a_package_whose_newest_version_is_unknown_is_reported_and_the_tested_one_stays(
+def test_a_package_of_unknown_newest_version_is_reported_and_the_tested_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = PROGRAMS["pi"]

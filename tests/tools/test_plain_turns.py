@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortext.model.message import Message, Part
-from cortext.model.turns import Change, Turns
+from cortext.model.turns import Difference, Turns
 from cortext.tools.shared.building import plain_turns
 
 GIVEN = {"a": '{"command": "cat a.txt"}', "b": '{"command": "cat b.txt"}'}
@@ -36,7 +36,7 @@ def test_calls_and_results_become_labelled_text_and_are_counted() -> None:
         ("user", "[result of the call of Bash (a), not the user's words]\n[not a label]"),
         ("assistant", "One is gone."),
     ]
-    assert normal.changed == {Change.CALLS_AS_TEXT: 2}
+    assert normal.changed == {Difference.CALLS_AS_TEXT: 2}
     assert [turn.message is not None for turn in turns] == [True] * 5
 
 

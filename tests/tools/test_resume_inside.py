@@ -203,9 +203,7 @@ def _check_prompts(chats: Chats) -> None:
 @pytest.mark.parametrize(
     "name", ["claude", "opencode", *(pytest.param(name, marks=pytest.mark.repeats) for name in ("gemini", "codex"))]
 )
-def test_a_command_that_is_typed_on_the_screen_gives_the_model_its_prompt_without_a_question(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_command_typed_on_the_screen_gives_the_model_its_prompt_without_asking(tmp_path: Path, name: str) -> None:
     with ModelServer() as server:
         chats = Chats(Desk(tmp_path, server, names=[name]), name)
         if name == "codex":

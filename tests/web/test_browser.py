@@ -13,8 +13,7 @@ import pytest
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Origin, Session
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.web.html.document import document
-from cortext.web.html.files import SiteEntry, first_page
+from cortext.web.html.document import SiteEntry, document, first_page
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support import chromium
 from tests.support.cli import cortext

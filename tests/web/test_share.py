@@ -19,7 +19,7 @@ from cortext.faces.cortext.commands import export
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.web.html.files import SiteEntry, index_of
+from cortext.web.html.document import SiteEntry, index_of
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import Ran, cortext
 

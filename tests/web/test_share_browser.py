@@ -8,8 +8,7 @@ import pytest
 
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
-from cortext.web.html.document import document
-from cortext.web.html.files import SiteEntry, first_page, sealed
+from cortext.web.html.document import SiteEntry, document, first_page, sealed
 from tests.support import chromium
 from tests.web.room import broken_rules, started_browser
 

@@ -1,1 +1,4 @@
-"""What people and programs see of the core: `cortext`, MCP, and what terminals share. Only faces and rooms print."""
+"""What people and programs see of the core: `cortext`, MCP, and what terminals share. Only faces and rooms print.
+
+Decisions belong in `services`.
+"""

@@ -23,8 +23,7 @@ from cortext.model.order import order_of
 from cortext.model.session import Session
 from cortext.store.base import Store
 from cortext.store.files import layout_paths
-from cortext.store.files.layout_paths import Folders
-from cortext.store.files.safety_copies import CopiesView
+from cortext.store.files.layout_paths import CopiesView, Folders
 
 FEW = 400  # up to this many sessions, every folder is scanned each time; beyond it, only folders whose mtime changed
 MANY = 1_000  # sessions, the newest, whose files are looked at each time; those of the others by a full scan

@@ -281,7 +281,7 @@ class SessionIndex:
 
     @property
     def database(self) -> sqlite3.Connection:
-        """The catalogue, for what else is derived from the logs (index/calls, index/activity); after `refresh`."""
+        """The catalogue, for what else is derived from the logs (index/activity); after `refresh`."""
         return self._database
 
     def close(self) -> None:

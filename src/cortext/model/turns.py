@@ -5,8 +5,8 @@
     call ids are unique; ids, names, inputs and texts are valid for every target
     what fits no target as it is (a system note, a result without its call, an image) becomes text with a label
 
-Every difference is counted by kind (`Change`), the one vocabulary of every receipt. An adapter renders the turns and
-adds at most what its own program does to them.
+Every difference is counted by kind (`Difference`), the one vocabulary of every receipt. An adapter renders the turns
+and adds at most what its own program does to them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-class Change(StrEnum):
+class Difference(StrEnum):
     """The kinds of changes to a conversation on its way to a target. The receipt shows `<count> × <value>`."""
 
     ASIDE = "subagent message left out"
@@ -180,7 +180,7 @@ class Turns:
         self._lay_out()
         if self.turns and self.turns[0].role == ASSISTANT:
             self.turns.insert(0, Turn(USER, [Text("", OPENING)], None))
-            self.note(Change.OPENING)
+            self.note(Difference.OPENING)
 
     @property
     def messages(self) -> int:
@@ -197,7 +197,7 @@ class Turns:
         """The result of each call, by the call's id."""
         return {result.call.id: result for turn in self.turns for result in turn.results}
 
-    def note(self, change: Change, count: int = 1) -> None:
+    def note(self, change: Difference, count: int = 1) -> None:
         """Count a difference."""
         self.changed[change] = self.changed.get(change, 0) + count
 
@@ -205,7 +205,7 @@ class Turns:
         asides = sum(message.aside for message in messages)
         cut = sum(message.partial and not message.aside for message in messages)
         branches = len(messages) - len(kept) - asides - cut
-        for change, count in ((Change.ASIDE, asides), (Change.CUT_REPLY, cut), (Change.BRANCH, branches)):
+        for change, count in ((Difference.ASIDE, asides), (Difference.CUT_REPLY, cut), (Difference.BRANCH, branches)):
             if count > 0:
                 self.note(change, count)
 
@@ -238,23 +238,23 @@ class Turns:
             call_id = f"call_{position[0]}_{position[1]}"
             while call_id in used:
                 call_id += "x"
-            self.note(Change.CALL_ID)
+            self.note(Difference.CALL_ID)
         used.add(call_id)
         name = tool_name(part.name)
         if name != part.name:
-            self.note(Change.TOOL_NAME)
+            self.note(Difference.TOOL_NAME)
         return Call(call_id, name, self._input(part.input), part)
 
     def _input(self, value: Any) -> Any:
         if value is None:
             return {}
         if not is_shallow(value):
-            self.note(Change.INPUT_LEFT_OUT)
+            self.note(Difference.INPUT_LEFT_OUT)
             return {"input": TOO_DEEP}
         cleaned = self._clean_value(value)
         if isinstance(cleaned, dict) or (isinstance(cleaned, str) and self._words_as_input):
             return cleaned
-        self.note(Change.INPUT_WRAPPED)
+        self.note(Difference.INPUT_WRAPPED)
         return {"input": cleaned}
 
     # ── the order ────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +277,7 @@ class Turns:
     def _add_results(self, begin: int, end: int) -> None:
         calls = [position for index in range(begin, end) for position in self._calls_in.get(index, ())]
         if missing := [self._calls[call] for call in calls if call not in self._answers]:
-            self.note(Change.RESULT_ADDED, len(missing))
+            self.note(Difference.RESULT_ADDED, len(missing))
             self.turns.append(Turn(USER, [Result(call, NOT_RECORDED, True) for call in missing], None))
         answers = sorted(self._answers[call] for call in calls if call in self._answers)
         indices = sorted({index for index, _ in answers})
@@ -285,7 +285,7 @@ class Turns:
         for index in indices:
             results: list[Block] = [self._result(answer) for answer in answers if answer[0] == index]
             if any(self._spoken[between].role != TOOL for between in range(end, index)):
-                self.note(Change.RESULT_MOVED)
+                self.note(Difference.RESULT_MOVED)
             if index in self._done or self._spoken[index].role == ASSISTANT:
                 self.turns.append(Turn(USER, results, None))  # its text has its own position
             elif index != indices[-1] and self._says_more(index):
@@ -307,7 +307,7 @@ class Turns:
         if blocks:
             self.turns.append(Turn(role, blocks, self._spoken[index].message))
         elif not any(part.type in (THINKING, TOOL_RESULT) for part in self._spoken[index].parts):
-            self.note(Change.EMPTY)  # for the others, what happened to their parts is counted elsewhere
+            self.note(Difference.EMPTY)  # for the others, what happened to their parts is counted elsewhere
 
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -326,16 +326,16 @@ class Turns:
     def _text(self, part: Part, spoken: _Spoken) -> Iterator[Text]:
         """Yield a part that is text, or that has to be expressed as text."""
         if part.type == THINKING:
-            self.note(Change.THINKING)
+            self.note(Difference.THINKING)
         elif part.type == TEXT:
             yield from self._words(part.text, spoken)
         elif part.type == TOOL_CALL:
-            self.note(Change.CALL_AS_TEXT)
+            self.note(Difference.CALL_AS_TEXT)
             value = self._input(part.input) if part.input is not None else ""
             words = json.dumps(value, ensure_ascii=False) if value else ""
             yield Text(words, f"[call of {one_line(self._clean(part.name)) or 'a tool'}]", part)
         elif part.type == TOOL_RESULT:
-            self.note(Change.RESULT_AS_TEXT)
+            self.note(Difference.RESULT_AS_TEXT)
             name = one_line(self._clean(part.name)) or "a tool"
             failed = ", which failed" if part.is_error else ""
             yield Text(self._clean(part.output), f"[result of a call of {name} that was not recorded{failed}]", part)
@@ -346,24 +346,24 @@ class Turns:
                 self.images += 1
                 yield Image("", label, part)
                 return
-            self.note({IMAGE: Change.IMAGE, FILE: Change.FILE}.get(part.type, Change.PART))
+            self.note({IMAGE: Difference.IMAGE, FILE: Difference.FILE}.get(part.type, Difference.PART))
             yield Text(self._clean(part.text), label, part)
 
     def _words(self, text: str, spoken: _Spoken) -> Iterator[Text]:
         if not text:
             return
         if text.isspace():
-            self.note(Change.BLANK)
+            self.note(Difference.BLANK)
             yield Text("", f"[text: {json.dumps(text, ensure_ascii=False)}]", Part(TEXT, text=text))
         elif spoken.message.role == TOOL and not any(part.type == TOOL_RESULT for part in spoken.parts):
-            self.note(Change.RESULT_AS_TEXT)
+            self.note(Difference.RESULT_AS_TEXT)
             yield Text(self._clean(text), "[result of a call that was not recorded]", Part(TEXT, text=text))
         elif spoken.message.role == SYSTEM and (name := instructions_of(spoken.message)):
-            self.note(Change.INSTRUCTIONS)
+            self.note(Difference.INSTRUCTIONS)
             label = f"[what {one_line(self._clean(name))} told the model, not the user's words]"
             yield Text(self._clean(text), label, Part(TEXT, text=text))
         elif spoken.message.role == SYSTEM:
-            self.note(Change.SYSTEM)
+            self.note(Difference.SYSTEM)
             yield Text(self._clean(text), SYSTEM_NOTE, Part(TEXT, text=text))
         else:
             yield Text(self._clean(text))
@@ -379,7 +379,7 @@ class Turns:
     def _clean(self, text: str) -> str:
         cleaned = whole_characters(text)
         if cleaned != text:
-            self.note(Change.CHARACTER)
+            self.note(Difference.CHARACTER)
         return cleaned
 
     def _clean_value(self, value: Any) -> Any:

@@ -27,8 +27,7 @@ from cortext.server.driver import Connection, psycopg
 from cortext.server.lease import FREE, Lease, Leases, ServerChores, ServerClaims
 from cortext.server.log import AppendBatch, ServerReading, SessionChanges, life_of, tail
 from cortext.server.rows import SESSION, columns_of, from_row, hour_of, session_from
-from cortext.server.scope import LISTED, LIVE, Own
-from cortext.server.shares import ServerShares
+from cortext.server.scope import LISTED, LIVE, Own, ServerShares
 from cortext.store.base import Damage, RepairReport, Trashed
 from cortext.store.files.lines import BadLine
 from cortext.store.server_capabilities import Claim, ServerHit, ServerState

@@ -283,8 +283,7 @@ def migrate(
     address: str, *, owner: str, finish: bool, role: str, dry_run: bool, report: Callable[[str], None]
 ) -> dict[str, int]:
     """Migrate the tables and let `role` use them; return what was done. With `dry_run`, only report the statements."""
-    from cortext.server import admin
-    from cortext.server.schema import Step, migrations
+    from cortext.server import admin, schema
 
     if dry_run:
         done = [step.statement for step in admin.pending(address, finish=finish)]
@@ -294,7 +293,7 @@ def migrate(
         return {"statements": len(done), "dry_run": True}
     count = 0
 
-    def step(each: Step) -> None:
+    def step(each: schema.Step) -> None:
         nonlocal count
         count += 1
         report(each.statement)
@@ -304,7 +303,7 @@ def migrate(
     admin.run(address, [granted])
     for statement in granted:
         report(statement)
-    finished = found.version == max(migrations())
+    finished = found.version == max(schema.migrations())
     return {"statements": count + len(granted), "version": found.applied, "finished": finished, "dry_run": False}
 
 

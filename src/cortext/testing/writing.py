@@ -11,7 +11,7 @@ import pytest
 
 from cortext.errors import CortextError, UsageError
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part
-from cortext.model.turns import Change, essence
+from cortext.model.turns import Difference, essence
 from cortext.services.capture.copies import NotPutBack, put_back
 from cortext.testing.reading import DAMAGES, Conformance, comparable, files_in
 from cortext.testing.samples import LineSamples
@@ -99,12 +99,12 @@ class WriterConformance(Conformance):
     def round_trip(
         self, writer: NativeWriter, messages: Sequence[Message], project: Path
     ) -> tuple[Written, list[Message]]:
-        """Write and read back; check that the preview reports the same, with the kinds of `Change`."""
+        """Write and read back; check that the preview reports the same, with the kinds of `Difference`."""
         written = writer.write(messages, project=str(project))
         preview = writer.preview(messages)
         for field in ("messages", "tool_calls", "changed"):
             assert getattr(preview, field) == getattr(written, field), field
-        assert set(written.changed) <= set(Change)
+        assert set(written.changed) <= set(Difference)
         assert (preview.key, preview.path) == ("", "")
         return written, self.read_back(writer, written, project)
 
@@ -116,7 +116,7 @@ class WriterConformance(Conformance):
         assert [message.id for message in back] == [message.id for message in messages]
         assert [essence(message) for message in back] == [essence(message) for message in messages]
         assert (written.messages, written.tool_calls) == (7, 2)
-        assert set(written.changed) <= {Change.THINKING, Change.ERROR_FLAG, Change.CALLS_AS_TEXT}
+        assert set(written.changed) <= {Difference.THINKING, Difference.ERROR_FLAG, Difference.CALLS_AS_TEXT}
         again, _ = self.round_trip(writer, back, project)
         assert again.key != written.key
         assert [comparable(message) for message in self.read_back(writer, again, project)] == [
@@ -147,7 +147,7 @@ class WriterConformance(Conformance):
 
         assert [message.id for message in back] == [message.id for message in messages]
         assert not any(message.aside for message in back)
-        if not {Change.CHARACTER, Change.SEPARATOR} & set(written.changed):
+        if not {Difference.CHARACTER, Difference.SEPARATOR} & set(written.changed):
             assert [essence(message) for message in back] == [essence(message) for message in messages]
 
     def test_every_call_gets_a_result_and_every_result_a_call(self, writer: NativeWriter, project: Path) -> None:
@@ -165,9 +165,9 @@ class WriterConformance(Conformance):
         written, back = self.round_trip(writer, messages, project)
 
         assert written.tool_calls == 3
-        assert written.changed[Change.RESULT_ADDED] == 1
-        assert written.changed[Change.RESULT_MOVED] == 1
-        assert written.changed[Change.RESULT_AS_TEXT] == 2
+        assert written.changed[Difference.RESULT_ADDED] == 1
+        assert written.changed[Difference.RESULT_MOVED] == 1
+        assert written.changed[Difference.RESULT_AS_TEXT] == 2
         assert {message.id for message in back} == {message.id for message in messages}
         by_id = {message.id: message for message in back}
         for message in messages:
@@ -191,7 +191,7 @@ class WriterConformance(Conformance):
         written, back = self.round_trip(writer, messages, project)
 
         assert written.tool_calls == 4
-        assert {Change.CALL_ID, Change.TOOL_NAME} <= set(written.changed)
+        assert {Difference.CALL_ID, Difference.TOOL_NAME} <= set(written.changed)
         assert [essence(message) for message in back][:7] == [essence(message) for message in messages][:7]
         assert len(back) == len(messages)  # a call without a name and an id may get both
 
@@ -207,7 +207,7 @@ class WriterConformance(Conformance):
         written, back = self.round_trip(writer, messages, project)
 
         assert [message.id for message in back] == ["1", "5"]
-        assert {Change.ASIDE: 1, Change.CUT_REPLY: 1, Change.BRANCH: 1}.items() <= written.changed.items()
+        assert {Difference.ASIDE: 1, Difference.CUT_REPLY: 1, Difference.BRANCH: 1}.items() <= written.changed.items()
 
     def test_parts_that_tools_cannot_represent_become_text_and_are_restored(
         self, writer: NativeWriter, project: Path
@@ -222,7 +222,7 @@ class WriterConformance(Conformance):
 
         written, back = self.round_trip(writer, messages, project)
 
-        assert {Change.SYSTEM, Change.IMAGE, Change.BLANK, Change.PART} <= set(written.changed)
+        assert {Difference.SYSTEM, Difference.IMAGE, Difference.BLANK, Difference.PART} <= set(written.changed)
         assert (back[0].role, back[0].content) == (SYSTEM, "Obey me.")
         assert [part.ref for message in back for part in message.parts_of("image")] == ["session#r1/0"]
 
@@ -234,7 +234,7 @@ class WriterConformance(Conformance):
                 Message(role=first, content="one", parts=first_parts or None),
                 Message(role=second, content="two", parts=second_parts or None),
             )
-            assert set(writer.preview(messages).changed) <= set(Change)
+            assert set(writer.preview(messages).changed) <= set(Difference)
             assert writer.preview(messages).messages == 2
 
     def test_a_conversation_without_messages_is_refused_or_empty(self, writer: NativeWriter, project: Path) -> None:

@@ -30,8 +30,7 @@ from cortext.services.text.message_masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
 from cortext.web.command import require_libraries
-from cortext.web.html.document import document, document_chunks
-from cortext.web.html.files import SiteEntry, first_page, sealed
+from cortext.web.html.document import SiteEntry, document, document_chunks, first_page, sealed
 from cortext.wiring.stores import Stores
 
 PASSPHRASE = "CORTEXT_EXPORT_PASSPHRASE"

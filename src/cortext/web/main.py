@@ -30,7 +30,7 @@ from cortext.errors import CortextError, UsageError
 from cortext.io import durable
 from cortext.services.workspace.auto_pause import start_pausing
 from cortext.web.app import application
-from cortext.web.html import bounded
+from cortext.web.html import message
 from cortext.web.library import PageLibrary
 from cortext.web.security import Access, cookie_of
 from cortext.wiring.stores import Stores
@@ -198,7 +198,7 @@ async def _run(listening: socket.socket, access: Access, library: PageLibrary, r
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
     if server.started:
-        bounded.warm()
+        message.warm()
         ready()
     await serving
     page.state.background.close()

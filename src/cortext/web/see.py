@@ -25,8 +25,7 @@ from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.cost.prices import UNKNOWN, money
 from cortext.services.cost.report import CostReport, CostSum, Ledger, Priced, report
-from cortext.services.library.activity import FileWork, Work, work
-from cortext.services.library.stats import NO_TOOL, Stats, Tally, last_days
+from cortext.services.library.activity import NO_TOOL, FileWork, Stats, Tally, Work, last_days, work
 from cortext.web.home import short_path
 from cortext.web.live import Background, Note
 from cortext.web.pages import address, library, page, shown

@@ -14,7 +14,7 @@ from cortext.services.library.stores import Found, NamedStore
 from cortext.services.projects.workspaces import check_folder, find_workspace, known_workspaces, no_workspace
 from cortext.services.workspace import notices
 from cortext.store.base import Store
-from cortext.store.files.layout_paths import control_folder
+from cortext.store.files.layout_paths import CopiesView, control_folder
 
 if TYPE_CHECKING:  # imported in the functions, so that a command that needs no store imports none
     from cortext.services.capture.capture import Capture
@@ -190,7 +190,6 @@ class Stores:
         """Return the list of all sessions, or of those in stores of one kind."""
         from cortext.index.refresh import StoreSource
         from cortext.services.library.listing import Listing
-        from cortext.store.files.safety_copies import CopiesView
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
         stores = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortext.model.message import Message
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.tools.aider.adapter import Aider
 
 pytestmark = pytest.mark.req("TOOL-03")
@@ -106,11 +106,11 @@ def test_lines_that_aider_would_leave_out_are_indented_or_counted(aider: Aider, 
         Message(role="assistant", content=answer, id="a"),
     ]
     written = aider.write(messages, project=str(project))
-    assert written.changed == {Change.INDENTED: 3}
+    assert written.changed == {Difference.INDENTED: 3}
     text = Path(written.path).read_text(encoding="utf-8")
     assert "\n#### # mine\n#### > mine\n\n # Title\n > quoted\n #### deep\n#hash\n" in text
 
     (project / HISTORY).write_text(section(1, ("one", answer)), encoding="utf-8")
     (own,) = (found for found in aider.transcripts(str(project)) if found.key != written.key)
     withheld = aider.withheld(own)
-    assert withheld is not None and withheld.changed == {Change.LINE_LEFT_OUT: 3}
+    assert withheld is not None and withheld.changed == {Difference.LINE_LEFT_OUT: 3}

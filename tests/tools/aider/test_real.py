@@ -13,7 +13,7 @@ from tests.support.pairs import Said, copied, hold, imported
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.threads import thread
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import carry_out
 from cortext.services.resume.planning import NEW, OWN, make_plan
@@ -83,7 +83,7 @@ def test_its_own_conversation_is_resumed_from_a_copy_of_only_that_one(desk: Desk
     done = desk.tools["aider"].run("And then?", cwd=project, extra_args=launch.argv[1:])
 
     assert done.returncode == 0, done.stderr
-    assert (plan.how, plan.receipt.changed) == (OWN, {Change.LINE_LEFT_OUT: 3})
+    assert (plan.how, plan.receipt.changed) == (OWN, {Difference.LINE_LEFT_OUT: 3})
     sent = "\n".join(desk.server.turns[before].texts())
     assert "Remember 4711." in sent and "cat note.txt" in sent and "kettle" not in sent
     assert not any(line in sent for line in ("A heading", "a quotation", "a comment")), "as the receipt says"
@@ -109,7 +109,7 @@ def test_a_conversation_held_in_claude_is_resumed_in_aider(
     outcome = result.outcome(said)
     assert (outcome.problems, outcome.left_out) == ([], {})
     assert outcome.messages == outcome.of_messages and outcome.calls == outcome.of_calls == 3
-    assert outcome.changed == {Change.CALLS_AS_TEXT: 3}
+    assert outcome.changed == {Difference.CALLS_AS_TEXT: 3}
     sent = "\n".join(result.request.texts())
     assert all(text in sent for text in ('"command": "cat note.txt"', "seventeen", ", which failed"))
     assert captured_again(desk, found, "aider") == []

@@ -16,7 +16,7 @@ from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.runners import Tool, make_tool
 from tests.tools import homes
 
-from cortext.index.calls import calls_in
+from cortext.index.activity import calls_in
 from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.threads import thread
 from cortext.model.turns import NOT_RECORDED, OPENING, SYSTEM_NOTE

@@ -11,7 +11,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.tools.real_flow import Conversations, RealFlow
 
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.resume.planning import Plan
 from cortext.wiring.stores import Stores
 
@@ -22,7 +22,7 @@ class TestContinue(RealFlow):
     name = "continue"
     sessions = ".continue/sessions"
     targets = ("claude",)
-    changed: ClassVar[dict[str, int]] = {Change.ERROR_FLAG: 1}
+    changed: ClassVar[dict[str, int]] = {Difference.ERROR_FLAG: 1}
 
     def check_resumed(self, desk: Desk, plan: Plan, request: Request, project: Path) -> None:
         listed = json.loads((desk.home / self.sessions / "sessions.json").read_text(encoding="utf-8"))

@@ -144,7 +144,7 @@ def test_the_project_is_the_folder_around_the_database(tmp_path: Path) -> None:
     assert found.project == project
 
 
-def test_subagents_are_asides_summaries_are_no_messages_and_a_reply_may_be_unfinished(tmp_path: Path) -> None:
+def test_subagents_are_asides_summaries_no_messages_and_a_reply_may_be_unfinished(tmp_path: Path) -> None:
     CrushSamples().save(tmp_path)
     with closing(sqlite3.connect(tmp_path / "pond/.crush/crush.db")) as database:
         add_session(database, "child", KEY, "Subagent")

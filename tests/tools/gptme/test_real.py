@@ -12,7 +12,7 @@ from tests.support.model_server import ModelServer
 from tests.support.pairs import Said, copied, hold, imported
 
 from cortext.model.threads import thread
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.resume.planning import NEW, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -77,7 +77,7 @@ def test_a_conversation_held_in_claude_is_resumed_in_gptme(
     outcome = result.outcome(said)
     assert (outcome.problems, outcome.left_out) == ([], {})
     assert outcome.messages == outcome.of_messages and outcome.calls == outcome.of_calls == 3
-    assert outcome.changed == {Change.ERROR_FLAG: 1}
+    assert outcome.changed == {Difference.ERROR_FLAG: 1}
     calls = [turn for turn in result.request.conversation if turn.kind == "tool_call"]
     assert [call.name for call in calls] == ["Bash"] * 3
     assert captured_again(desk, found, "gptme") == []
@@ -96,7 +96,7 @@ def test_code_in_an_answer_is_neither_run_nor_cut(desk: Desk, stores: Stores) ->
     sent = "\n".join(request.texts("assistant"))
     assert "touch ran" in sent and "That is all." in sent
     assert not [turn for turn in request.conversation if turn.kind == "tool_call"]
-    assert plan.receipt.changed == {Change.CODE_FENCE: 1}
+    assert plan.receipt.changed == {Difference.CODE_FENCE: 1}
     assert not (project / "ran").exists()
     assert captured_again(desk, found, "gptme") == []
     assert answer in [message.content for message in found.store.read(found.session.id)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.tools.gptme.test_conformance import PROJECT, line
 
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.tools.base import Transcript
 from cortext.tools.gptme.adapter import Gptme
 
@@ -101,7 +101,7 @@ def test_a_view_of_a_compacted_session_is_noticed(gptme: Gptme, folder: Path) ->
 def test_calls_that_gptme_sends_as_text_are_counted(gptme: Gptme, folder: Path) -> None:
     (folder / "config.toml").write_text('[chat]\ntool_format = "markdown"\n')
     withheld = gptme.withheld(only(gptme))
-    assert withheld is not None and withheld.changed == {Change.CALLS_AS_TEXT: 1}
+    assert withheld is not None and withheld.changed == {Difference.CALLS_AS_TEXT: 1}
 
 
 def test_a_session_whose_log_was_deleted_is_restored(gptme: Gptme, folder: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from cortext.model.message import BEGINNING
 from cortext.testing import LineSamples, LineToolConformance
 from cortext.tools.base import CommandFile, Hooks, Installer, NativeWriter, TranscriptReading
 from cortext.tools.kimi_code.adapter import KimiCode
-from cortext.tools.kimi_code.settings import EVENTS
+from cortext.tools.kimi_code.write import EVENTS
 
 pytestmark = pytest.mark.req("LIB-02", "TOOL-03", "TOOL-04", "SESS-001d", "SESS-004d", "STORE-13")
 

@@ -14,7 +14,7 @@ from cortext.tools.qwen_code.write import write_session
 
 
 @pytest.mark.req("TOOL-06")
-def test_calls_in_messages_of_their_own_are_one_record_that_is_followed_by_all_results(tmp_path: Path) -> None:
+def test_calls_in_their_own_messages_are_one_record_followed_by_all_results(tmp_path: Path) -> None:
     """Codex records two calls at once as two messages; Qwen Code replaces the result of one that has to wait."""
     messages = [
         Message(id="m1", role="user", content="look at both"),

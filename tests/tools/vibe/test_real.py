@@ -10,7 +10,7 @@ from tests.support.desk import Desk
 from tests.tools.real_flow import RealFlow, files_in
 
 from cortext.model.message import Message
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.library.stores import Found
 
 pytestmark = [pytest.mark.real_tool, pytest.mark.heavy_tool]
@@ -20,7 +20,7 @@ class TestVibe(RealFlow):
     name = "vibe"
     sessions = ".vibe/logs"
     errors = (False, False, False)
-    changed: ClassVar[dict[str, int]] = {Change.ERROR_FLAG: 1}
+    changed: ClassVar[dict[str, int]] = {Difference.ERROR_FLAG: 1}
 
     def check_imported(self, found: Found, messages: list[Message]) -> None:
         assert {part.name for message in messages for part in message.parts_of("tool_result")} == {"bash"}

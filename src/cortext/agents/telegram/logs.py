@@ -1,4 +1,4 @@
-"""The bot's log, without its token and other secrets: neither in our lines, nor the library's, nor in a traceback."""
+"""The bot's token, and its log without that or other secrets: not in our lines, the library's or a traceback."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import TracebackType
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 
+TOKEN = "TELEGRAM_BOT_TOKEN"  # the variable
 LOG = logging.getLogger("alfred.telegram")
 _ANY_TOKEN = re.compile(r"\b\d{5,16}(?::|%3A)[A-Za-z0-9_-]{30,}", re.IGNORECASE)
 

@@ -6,10 +6,10 @@ import argparse
 import asyncio
 import os
 
+from cortext.agents.telegram import logs
+from cortext.agents.telegram.logs import TOKEN
 from cortext.distribution import install_hint
 from cortext.errors import ConfigError
-
-TOKEN = "TELEGRAM_BOT_TOKEN"
 
 _EPILOG = """\
 The token comes from the environment: TELEGRAM_BOT_TOKEN=… (from @BotFather). Only listed users are served:
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
         import tornado  # noqa: F401
     except ImportError:
         raise ConfigError("python-telegram-bot is not installed", hint=install_hint("telegram")) from None
-    from cortext.agents.telegram import logs, serving
+    from cortext.agents.telegram import serving
 
     logs.begin(token, verbose=options.verbose)
     return asyncio.run(serving.serve_bot(token, options))

@@ -32,8 +32,7 @@ from cortext.agents.assistant.worker import ChatWorker, error_text
 from cortext.agents.telegram.answering import STOP_HELP, Answering
 from cortext.agents.telegram.bot import LONGEST_PAUSE, TelegramBot
 from cortext.agents.telegram.incoming import ASKED, number_of
-from cortext.agents.telegram.logs import LOG
-from cortext.agents.telegram.main import TOKEN
+from cortext.agents.telegram.logs import LOG, TOKEN
 from cortext.agents.telegram.sending import seconds_of
 from cortext.agents.telegram.shared import ChatClaims, SharedBot
 from cortext.config import folders

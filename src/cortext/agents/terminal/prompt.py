@@ -20,7 +20,7 @@ from cortext.faces.terminal.output import coloured, paint
 from cortext.safety import terminal
 
 if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
+    from cortext.agents.terminal.prompt_parts import LivePrompt
 import codecs
 import json
 import os
@@ -32,20 +32,13 @@ from cortext.errors import CortextError, UsageError
 from cortext.io import durable
 
 
-class Enter:
-    """What decides whether Enter sends: see `prompt_parts.keys`."""
-
-    typed_ahead = False  # whether keys were pressed before the prompt was shown, while an answer was written
-
-
 class Prompt:
     """Asks for the next message. Raises EOFError at Ctrl-D, KeyboardInterrupt at Ctrl-C."""
 
     def __init__(self, history: InputHistory, complete: Complete) -> None:
         self.history, self._complete = history, complete
         self.live = sys.stdin.isatty() and sys.stdout.isatty()
-        self._session: PromptSession[str] | None = None
-        self._enter = Enter()
+        self._live: LivePrompt | None = None
         if not self.live and isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are not UTF-8 are reported, with their line
 
@@ -60,24 +53,17 @@ class Prompt:
                 shown()
             with interrupts_raised():
                 return checked(_plain_input())
-        first = self._session is None
+        first = self._live is None
         with _keys_only():
             if first and not default:
                 self._announce(label)
-            session = self._session = self._session or self._start()
+            live = self._live = self._live or self._start()
             if first and not default:
                 sys.stdout.write("\r\x1b[K")
                 sys.stdout.flush()
             pending_interrupt().take()  # the answer is complete: there is nothing left to stop
-            self._enter.typed_ahead = not first and _is_waiting(session)
-            # A callable, so that markup in the label stays text. We handle signals, so that none is ever unhandled.
-            text = session.prompt(
-                lambda: [("bold ansigreen" if coloured() else "", label)],
-                default=default,
-                pre_run=lambda: _call(shown),
-                handle_sigint=False,
-            )
-        if _interrupted_after_enter(session):
+            text = live.ask(label, default, shown, is_first=first, is_coloured=coloured())
+        if live.interrupted_after_enter():
             pending_interrupt().pressed = True
         if text.strip():
             self.history.add(text)
@@ -88,23 +74,10 @@ class Prompt:
         sys.stdout.write(paint(label, "bold", "green"))
         sys.stdout.flush()
 
-    def _start(self) -> PromptSession[str]:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.shortcuts import CompleteStyle
+    def _start(self) -> LivePrompt:
+        from cortext.agents.terminal.prompt_parts import LivePrompt
 
-        from cortext.agents.terminal.prompt_parts import PromptCompleter, PromptHistory, keys
-
-        return PromptSession(
-            history=PromptHistory(self.history),
-            completer=PromptCompleter(self._complete),
-            complete_while_typing=False,
-            complete_style=CompleteStyle.READLINE_LIKE,
-            reserve_space_for_menu=0,
-            multiline=True,
-            key_bindings=keys(self._enter),
-            prompt_continuation=lambda width, line, wrapped: "." * max(0, width - 1) + " ",
-            erase_when_done=False,
-        )
+        return LivePrompt(self.history.load, self._complete)
 
 
 @contextmanager
@@ -124,36 +97,6 @@ def _keys_only() -> Iterator[None]:
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
         mark_pastes()
-
-
-def _interrupted_after_enter(session: PromptSession[str]) -> bool:
-    """Whether Ctrl-C was pressed right after Enter, while it was still a key and not yet a signal.
-
-    All other keys are kept for the next prompt.
-    """
-    from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
-    from prompt_toolkit.keys import Keys
-
-    source = session.app.input
-    ahead = [*get_typeahead(source), *source.read_keys()]
-    kept = [key for key in ahead if key.key != Keys.ControlC]
-    store_typeahead(source, kept)
-    return len(kept) < len(ahead)
-
-
-def _is_waiting(session: PromptSession[str]) -> bool:
-    """Whether keys were pressed before the prompt is shown."""
-    from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
-
-    source = session.app.input
-    ahead = [*get_typeahead(source), *source.read_keys()]
-    store_typeahead(source, ahead)
-    return bool(ahead)
-
-
-def _call(shown: Callable[[], object] | None) -> None:
-    if shown is not None:
-        shown()
 
 
 def _plain_input() -> str:

@@ -1,1 +1,4 @@
-"""The command `cortext`: the table of its commands, and `browse`. A command says what is asked; services decide."""
+"""The command `cortext`: the table of its commands, and `browse`. A command says what is asked.
+
+What is decided belongs in `services`.
+"""

@@ -38,24 +38,23 @@ def run(arguments: list[str]) -> int:
     # The thread that reads standard input cannot be interrupted: a tool that stops us by a signal must not wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     folder = os.getcwd()
-    context: Context | None = None
+    opened: Context | None = None
 
     def call(name: str, arguments: dict[str, Any], client: str) -> ToolAnswer:
         # Built in the thread that uses it.
-        nonlocal context
-        from cortext.faces.mcp.context import Context
-        from cortext.faces.mcp.tools import call as answer
+        nonlocal opened
+        from cortext.faces.mcp import context, tools
 
-        current = context or Context(folder, index_later)
+        current = opened or context.Context(folder, index_later)
         current.client = client
         # After an unexpected error, the next call opens everything again.
-        context = None
+        opened = None
         try:
-            result = answer(current, name, arguments)
+            result = tools.call(current, name, arguments)
         except CortextError:
-            context = current
+            opened = current
             raise
-        context = current
+        opened = current
         return result
 
     def listed(names: list[str]) -> None:

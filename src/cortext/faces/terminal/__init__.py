@@ -1,1 +1,4 @@
-"""What every face in a terminal shares: tables, colours, progress, markdown, the pager, questions."""
+"""What every face and room shares in a terminal: arguments, tables, colours, progress, markdown, the pager, errors.
+
+Nothing here knows a single command; the prompt of a chat belongs in `agents/terminal`.
+"""

@@ -1,4 +1,4 @@
-"""What the parsers of the commands share: the width of their help, options given twice, checked numbers, the filters
+"""What the parsers of the commands share: the width of their help, lists, checked numbers, the filters
 (`model/query`), and the stores that a command opens.
 
 The width is set here because argparse would import shutil just to ask for it.
@@ -6,13 +6,13 @@ The width is set here because argparse would import shutil just to ask for it.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
+from argparse import Action, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
 from collections.abc import Iterable
 from typing import Any
 
 from cortext.faces.terminal.output import columns, folded
+from cortext.faces.terminal.run import is_repeat
 from cortext.model.query import AMONG, FILTERS, Filter, Query, check_filters, of_sessions
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
@@ -31,29 +31,8 @@ class Several(Action):
     """An option whose value is a list with commas: given again, it adds to the list."""
 
     def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: Any = None) -> None:
-        before = f"{getattr(namespace, self.dest)}," if _is_repeat(self, namespace) else ""
+        before = f"{getattr(namespace, self.dest)}," if is_repeat(self, namespace) else ""
         setattr(namespace, self.dest, f"{before}{values}")
-
-
-def refuse_repeats() -> None:
-    """Make an option with one value an error if it is given twice: argparse would silently take the last."""
-    store: Any = argparse._StoreAction
-    store.__call__ = _store_once
-
-
-def _store_once(self: Action, parser: object, namespace: Namespace, values: object, option_string: Any = None) -> None:
-    if option_string is not None and _is_repeat(self, namespace):
-        raise ArgumentError(self, "given twice: it has one value")
-    setattr(namespace, self.dest, values)
-
-
-def _is_repeat(action: Action, namespace: Namespace) -> bool:
-    """Whether an option was given before; it counts as given now."""
-    given: set[int] = namespace.__dict__.setdefault("_given", set())
-    if id(action) in given:
-        return True
-    given.add(id(action))
-    return False
 
 
 def count(text: str) -> int:

@@ -43,10 +43,10 @@ def run_command(program: str, value: str, arguments: Sequence[str], load: Callab
     """Import the command's module, run the command, and turn whatever happens into an exit code."""
     try:
         command = load(value)
-        if "argparse" in sys.modules:  # a hook does without
-            importlib.import_module("cortext.faces.terminal.args").refuse_repeats()
-        if "--help" in arguments or "-h" in arguments:
-            _report_failed_help()
+        if argparse := sys.modules.get("argparse"):  # a hook does without
+            refuse_repeats(argparse)
+            if "--help" in arguments or "-h" in arguments:
+                _report_failed_help(argparse)
         status: int = command.run(list(arguments))
         return status
     except CortextError as error:
@@ -94,16 +94,33 @@ def _as_cortext_error(error: Exception) -> CortextError:
     )
 
 
-def _report_failed_help() -> None:
+def _report_failed_help(argparse: Any) -> None:
     """Make help that cannot be written an error: argparse would ignore it and exit with 0."""
-    import argparse
-
-    parser_class: Any = argparse.ArgumentParser
-    parser_class._print_message = _print_message
+    argparse.ArgumentParser._print_message = _print_message
 
 
 def _print_message(parser: object, message: str, file: Any = None) -> None:
     (file or sys.stderr).write(message)
+
+
+def refuse_repeats(argparse: Any) -> None:
+    """Make an option with one value an error if it is given twice: argparse would silently take the last."""
+
+    def store_once(action: Any, parser: object, namespace: Any, values: object, option_string: Any = None) -> None:
+        if option_string is not None and is_repeat(action, namespace):
+            raise argparse.ArgumentError(action, "given twice: it has one value")
+        setattr(namespace, action.dest, values)
+
+    argparse._StoreAction.__call__ = store_once
+
+
+def is_repeat(action: object, namespace: object) -> bool:
+    """Whether an option was given before; it counts as given now."""
+    given: set[int] = vars(namespace).setdefault("_given", set())
+    if id(action) in given:
+        return True
+    given.add(id(action))
+    return False
 
 
 def run_process(main: Callable[[list[str]], int]) -> NoReturn:

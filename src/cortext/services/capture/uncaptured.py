@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from cortext import __version__
@@ -97,8 +98,6 @@ def without_path(why: str, path: str) -> str:
 
 def reader() -> str:
     """Return what determines which records can be read: our version, and whether a library for zstd is installed."""
-    from importlib.util import find_spec
-
     names = ("compression", "backports")  # of Python itself, and of the library
     is_there = any(find_spec(name) is not None and find_spec(f"{name}.zstd") is not None for name in names)
     return f"{__version__}+zst" if is_there else __version__

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 
 from cortext.config import folders
 from cortext.distribution import install_hint
@@ -169,8 +170,6 @@ class Watching:
 
 def require() -> None:
     """Raise ConfigError if the library for file notifications is not installed."""
-    from importlib.util import find_spec
-
     if find_spec("watchfiles") is None:
         raise ConfigError(
             "`cortext watch` needs the library watchfiles, which is not installed",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cortext.errors import CortextError
-from cortext.index.calls import CallIndex
+from cortext.index.activity import CallIndex
 from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.model.tokens import Tokens

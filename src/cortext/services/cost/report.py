@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.index.calls import CallIndex, ModelCall, calls_in
+from cortext.index.activity import CallIndex, ModelCall, calls_in
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.query import several

@@ -11,6 +11,7 @@ from cortext.index.sessions import Key
 from cortext.model.wording import amount, listed
 from cortext.services.library.resolve import by_id, raise_ambiguous
 from cortext.services.library.stores import NamedStore
+from cortext.services.projects.git import STASHED, Git
 from cortext.services.projects.safety_copies import copied
 from cortext.store.capabilities import KeepsCopies
 from cortext.store.files.layout_paths import SESSION
@@ -68,8 +69,6 @@ def _places(root: str, paths: Collection[str]) -> dict[str, str]:
     """Return where git has the conversations with these paths in the work tree: a branch, the stash, or nowhere."""
     if not paths:
         return {}
-    from cortext.services.projects.git import Git
-
     logs = {path: f"{os.path.relpath(path, root)}/{SESSION}/messages.jsonl" for path in paths}
     refs = Git(root).refs_with(logs.values())
     return {path: _place(refs.get(log, ())) for path, log in logs.items()}
@@ -115,8 +114,6 @@ def stashed(root: str, path: str) -> list[str]:
 
     Git does not unpack an untracked file over one that exists.
     """
-    from cortext.services.projects.git import STASHED, Git  # it imports what starts processes, and few lists need it
-
     inside = os.path.relpath(path, root)
     log = f"{inside}/{SESSION}/messages.jsonl"
     try:

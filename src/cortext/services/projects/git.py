@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,7 +30,14 @@ STASHED = "refs/stash^3"  # untracked files are in the stash's third parent
 # Names of temporary files of `durable.replace_file`: never committed.
 _HALF_WRITTEN = re.compile(r"\..+\.\d+\.[0-9a-f]+\.tmp")
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
+_NOT_INSTALLED, _TOO_SLOW, _REFUSED = 127, 124, 128  # exit codes: of a shell, of `timeout`, and git's own
 _REWRITTEN = "a git hook rewrites the files of conversations"
+
+
+class _Done(NamedTuple):  # a command that has ended
+    returncode: int
+    stdout: bytes
+    stderr: bytes
 
 
 class CommitResult(msgspec.Struct, kw_only=True):
@@ -56,7 +62,7 @@ class Git:
 
     def is_installed(self) -> bool:
         """Whether git is installed."""
-        return shutil.which("git") is not None
+        return self._run("--version").returncode != _NOT_INSTALLED
 
     def init(self) -> None:
         """Make the folder a repository."""
@@ -267,7 +273,7 @@ class Git:
             folder = parent
         return ""
 
-    def _run_when_unlocked(self, *words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    def _run_when_unlocked(self, *words: str, given: bytes | None = None) -> _Done:
         """Run a command that writes, waiting for other git processes to finish."""
         deadline = time.monotonic() + LOCK_TIMEOUT
         pause = 0.05
@@ -278,9 +284,9 @@ class Git:
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
 
-    def _run(
-        self, *words: str, given: bytes | None = None, literal: bool = True, timeout: float = TIMEOUT
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _run(self, *words: str, given: bytes | None = None, literal: bool = True, timeout: float = TIMEOUT) -> _Done:
+        import subprocess  # a list imports this module, and starts no process
+
         # Inside a git hook these point to the hook's repository; ours is that of the folder.
         inherited = for_child(os.environ)
         environ = {name: value for name, value in inherited.items() if not name.startswith("GIT_") or name in _KEPT}
@@ -291,15 +297,16 @@ class Git:
         command = ["git", "-C", self.folder, *words]
         if words[0] != "init" and (bare := self._bare_repository()):
             problem = f"{bare} is a repository inside another one's files: git would run the hooks that it contains"
-            return subprocess.CompletedProcess(command, 128, b"", os.fsencode(problem))
+            return _Done(_REFUSED, b"", os.fsencode(problem))
         try:
-            return subprocess.run(
+            done = subprocess.run(
                 command, env=environ, input=given or b"", capture_output=True, timeout=timeout, check=False
             )
         except FileNotFoundError:
-            return subprocess.CompletedProcess(command, 127, b"", b"git is not installed")
+            return _Done(_NOT_INSTALLED, b"", b"git is not installed")
         except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, 124, b"", f"git took over {timeout} s".encode())
+            return _Done(_TOO_SLOW, b"", f"git took over {timeout} s".encode())
+        return _Done(done.returncode, done.stdout, done.stderr)
 
 
 def _names(output: bytes) -> list[str]:
@@ -307,7 +314,7 @@ def _names(output: bytes) -> list[str]:
     return [name for name in output.decode("utf-8", "surrogateescape").split("\0") if name]
 
 
-def _is_locked(done: subprocess.CompletedProcess[bytes]) -> bool:
+def _is_locked(done: _Done) -> bool:
     """Whether a command failed because another git process is using this repository."""
     return b".lock': File exists" in done.stderr or b"cannot lock ref" in done.stderr
 
@@ -326,13 +333,10 @@ _KEPT = (
 )
 
 # What git prints, the problem, and what the user should do.
+_NOBODY = ("git does not know who you are", "set user.name and user.email with git config")
 _REASONS = (
-    ("empty ident name", "git does not know who you are", "set user.name and user.email with git config"),
-    (
-        "tell me who you are",
-        "git does not know who you are",
-        "set user.name and user.email with git config",
-    ),
+    ("empty ident name", *_NOBODY),
+    ("tell me who you are", *_NOBODY),
     ("index.lock", "another git process is running", "wait for it, or remove the stale lock that it names"),
     ("during a merge", "a merge is in progress", "finish the merge: the session is committed with the next save"),
     ("gpg failed", "the commit could not be signed", "unlock your key, then save again"),
@@ -342,7 +346,7 @@ _REASONS = (
 )
 
 
-def _explain(done: subprocess.CompletedProcess[bytes]) -> CommitResult:
+def _explain(done: _Done) -> CommitResult:
     output = (done.stderr + done.stdout).decode("utf-8", "replace").strip()
     for text, problem, hint in _REASONS:
         if text in output:

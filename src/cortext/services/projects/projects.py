@@ -17,6 +17,7 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model.session import Session
+from cortext.services.projects.git import Git
 from cortext.services.projects.repository import (
     MOST,
     Repository,
@@ -95,8 +96,6 @@ class Projects:
         return known
 
     def _ask(self, top: str) -> _WorkTree:
-        from cortext.services.projects.git import Git
-
         found = ask_git(top)
         line = _WorkTree(top, found.roots, found.remotes)
         if found.is_known:  # else it may get its first commit at any time
@@ -177,8 +176,6 @@ class Projects:
 
 def ask_git(top: str) -> Repository:
     """Return the repository whose work tree is this folder."""
-    from cortext.services.projects.git import Git
-
     git = Git(top)
     roots = sorted(git.root_commits(GIT_SECONDS))[:MOST]
     return Repository(tuple(roots), normalised_remotes(git.remote_addresses(), top))

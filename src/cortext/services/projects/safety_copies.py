@@ -120,7 +120,7 @@ def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies]) -> No
     now = _fingerprint(found)
     if seen.fingerprint == now:
         return
-    from cortext.services.projects.git import Git
+    from cortext.services.projects.git import Git  # few looks at a workspace find its branches changed
 
     git = Git(found.root)
     head, tips = git.heads()

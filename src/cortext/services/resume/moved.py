@@ -14,7 +14,7 @@ import msgspec
 
 from cortext.model.message import Message
 from cortext.model.session import DETAILS, Session
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import Projects, project_of, tops_of
 from cortext.services.projects.repository import Repository, is_below, top_of
@@ -44,7 +44,7 @@ class Place(msgspec.Struct, kw_only=True):
     def count(self, receipt: Receipt, carried: Iterable[Message]) -> None:
         """Add to a receipt what was mapped in these messages."""
         if mapped := self.paths.counts_in(carried):
-            receipt.changed[Change.PATH] = mapped.total()
+            receipt.changed[Difference.PATH] = mapped.total()
             receipt.moved = dict.fromkeys(mapped, self.paths.new)
 
     def count_newest(self, receipt: Receipt, history: History) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture, image_type, plain
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.safety.secrets.masking import Secret
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
@@ -25,7 +25,7 @@ LARGEST = 3_750_000  # bytes of an image: 5 MB as base64, the smallest limit of 
 MOST, MOST_BYTES = 20, 15_000_000  # of all images: one request carries them all
 TOKENS = 1_600  # what an image takes in a request, about
 SILENT = "message without text or tool calls"
-LEFT_OUT = (Change.ASIDE, Change.CUT_REPLY, Change.BRANCH)
+LEFT_OUT = (Difference.ASIDE, Difference.CUT_REPLY, Difference.BRANCH)
 
 
 def safe_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Secret]]:
@@ -40,7 +40,7 @@ def for_new_session(
     """Return safe messages as a new session of this tool gets them, and what it would hold; the receipt counts it."""
     disarmed = [disarm_control(message, tool.name) for message in messages]
     if count := sum(number for _, number in disarmed):
-        receipt.changed[Change.CONTROL] = count
+        receipt.changed[Difference.CONTROL] = count
     carried = _with_pictures([message for message, _ in disarmed], found)
     written = tool.preview(carried)
     _count(receipt, carried, written)
@@ -50,7 +50,7 @@ def for_new_session(
 def _count(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
     """Add to the receipt what a session that we write holds."""
     left: dict[str, int] = {kind: written.changed[kind] for kind in LEFT_OUT if kind in written.changed}
-    receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}
+    receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Difference.EMPTY}}
     left[SILENT] = len(carried) - written.messages - sum(left.values())
     receipt.left_out |= {kind.removesuffix(" left out"): count for kind, count in left.items() if count}
     receipt.messages, receipt.images = written.messages, written.images

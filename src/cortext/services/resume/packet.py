@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cortext.model import clock, tokens
 from cortext.model.message import IMAGE, TOOL_CALL, TOOL_RESULT, Message, batches
 from cortext.model.session import Session, details_of
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.model.wording import amount, clip_summary, ends
 from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence, field, label, paragraphs
 from cortext.safety.secrets.masking import mask
@@ -182,7 +182,7 @@ def build(
     receipt = receipt_of(session, history, carried)
     count_notes(receipt, session)
     if images := sum(len(message.parts_of(IMAGE)) for message in carried):
-        receipt.changed[Change.IMAGE] = images
+        receipt.changed[Difference.IMAGE] = images
     if fitting.cut_results:
         receipt.changed[SHORTENED] = fitting.cut_results
     if fitting.cut_message:
@@ -197,7 +197,7 @@ def build(
     text = _history(session, fitting, len(history), context, draw) if carried else ""
     (context, of_context), (text, of_text) = control_disarmed(context), control_disarmed(text)
     if of_context + of_text:
-        receipt.changed[Change.CONTROL] = of_context + of_text
+        receipt.changed[Difference.CONTROL] = of_context + of_text
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
     return Packet(command=command, context=context, history=text, receipt=receipt)
 

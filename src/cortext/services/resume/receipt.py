@@ -8,7 +8,7 @@ import msgspec
 
 from cortext.model.message import TOOL_CALL, Message, attachments_in
 from cortext.model.session import TOOL_NOTES, Session
-from cortext.model.turns import Change
+from cortext.model.turns import Difference
 from cortext.model.wording import amount
 from cortext.safety.secrets.masking import Secret
 from cortext.services.resume.history import History
@@ -89,7 +89,7 @@ def _count_branches(receipt: Receipt, history: History, chosen: int) -> None:
         others = len({seq for branch in found for seq in branch.own} - {*found[chosen - 1].own})
         receipt.branches = f"{chosen} of {len(found)}: {found[chosen - 1].words}"
         receipt.of_messages += others
-        receipt.left_out[Change.BRANCH.removesuffix(" left out")] = others
+        receipt.left_out[Difference.BRANCH.removesuffix(" left out")] = others
     else:
         words = "; ".join(f"{number}. {branch.words}" for number, branch in enumerate(found, 1))
         receipt.branches = f"{len(found)}, joined, with a line in brackets where one begins or goes on: {words}"

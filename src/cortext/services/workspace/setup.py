@@ -76,9 +76,9 @@ class Setup:
         dry_run: bool = False,
     ) -> None:
         self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
-        self.manifest = load_manifest(root)
+        self._manifest = load_manifest(root)
         self.server = installed_tools.has_mcp_sdk()  # without it, the tools would report a server that does not start
-        self.report = Report()
+        self._report = Report()
 
     def install(self) -> Report:
         """Install everything or bring it up to date. Repeating it changes nothing."""
@@ -97,16 +97,16 @@ class Setup:
         for path, contents in wanted.items():
             self._write_file(path, contents)
         self._remove_obsolete(wanted)
-        self._write_block(".gitattributes", attributes(self.manifest.files))
+        self._write_block(".gitattributes", attributes(self._manifest.files))
         self._set_up_git()
-        self.manifest.version = __version__
-        self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
+        self._manifest.version = __version__
+        self._manifest.tools = sorted({*self._manifest.tools, *(tool.name for tool in self.tools)})
         self._save_manifest()
-        return self.report
+        return self._report
 
     def _check_paths(self, wanted: Iterable[str]) -> None:
         """Refuse paths that lead out of the workspace: registry and manifest may be a stranger's."""
-        for path in (*wanted, *self.manifest.files):
+        for path in (*wanted, *self._manifest.files):
             if not all(map(is_plain_name, path.split("/"))):
                 raise UnsafePath(
                     f"this would be outside the workspace: {ascii(path)[:120]}",
@@ -123,12 +123,12 @@ class Setup:
         try:
             for tool in self.tools:
                 changed = tool.install_settings(self.root, self.program, server=self.server, dry_run=self.dry_run)
-                self.report.merged += _relative(self.root, changed)
+                self._report.merged += _relative(self.root, changed)
                 done.append(tool)
         except CortextError:
             if not self.dry_run:
                 for tool in done:
-                    if tool.name not in self.manifest.tools:
+                    if tool.name not in self._manifest.tools:
                         tool.remove_settings(self.root)
                 if made:
                     _remove_if_empty(self.root, stop=os.path.dirname(self.root))
@@ -140,12 +140,12 @@ class Setup:
         if not git.is_repository():
             if not git.is_installed():
                 return
-            self.report.written.append(".git")
+            self._report.written.append(".git")
             if not self.dry_run:
                 git.init()
                 set_merge_driver(git, " ".join(self.program))
         elif set_merge_driver(git, " ".join(self.program), dry_run=self.dry_run):
-            self.report.merged += _relative(self.root, [git.config_file()])
+            self._report.merged += _relative(self.root, [git.config_file()])
 
     def uninstall(self) -> Report:
         """Remove what install added; conversations and whatever the user edited stay."""
@@ -155,21 +155,21 @@ class Setup:
         for tool in self.tools:
             tool.remove_settings(self.root, dry_run=True)
         for tool in self.tools:
-            self.report.merged += _relative(self.root, tool.remove_settings(self.root, dry_run=self.dry_run))
-        for path in sorted(self.manifest.files, reverse=True):
+            self._report.merged += _relative(self.root, tool.remove_settings(self.root, dry_run=self.dry_run))
+        for path in sorted(self._manifest.files, reverse=True):
             self._remove_file(path)
         self._remove_registry()
         self._write_block(".gitattributes", ())
         git = Git(self.root)
         if unset_merge_driver(git, dry_run=self.dry_run):
-            self.report.merged += _relative(self.root, [git.config_file()])
+            self._report.merged += _relative(self.root, [git.config_file()])
         if os.path.exists(os.path.join(self.root, MANIFEST)):
-            self.report.removed.append(MANIFEST)
+            self._report.removed.append(MANIFEST)
         if not self.dry_run:
             inside.remove(self.root, MANIFEST)
             _remove_idle_state(inside.inside(self.root, _STATE))
             _remove_if_empty(os.path.join(self.root, ".workspace"), stop=self.root)
-        return self.report
+        return self._report
 
     def _remove_registry(self) -> None:
         """Remove the registry if it contains only our own types; otherwise it stays with the user's."""
@@ -178,9 +178,9 @@ class Setup:
         if registry.load(self.root).types != {
             name: registry.entry_of(name, text) for name, text in registry.BUILT_IN.items()
         }:
-            self.report.kept.append(registry.RELATIVE)
+            self._report.kept.append(registry.RELATIVE)
             return
-        self.report.removed.append(registry.RELATIVE)
+        self._report.removed.append(registry.RELATIVE)
         if not self.dry_run:
             inside.remove(self.root, registry.RELATIVE)
 
@@ -212,7 +212,7 @@ class Setup:
             existing = registry.read_own(self.root, path) if path else None
         except OSError:  # one that we may not read
             existing = None
-        unedited = existing is None or self.manifest.files.get(path) == _hash(existing)
+        unedited = existing is None or self._manifest.files.get(path) == _hash(existing)
         raw = shipped if shipped is not None and unedited else existing
         try:
             return (raw or b"").decode("utf-8")
@@ -223,9 +223,9 @@ class Setup:
         """Write the registry if built-in types were missing; what the user changed in it stays."""
         path = registry.RELATIVE
         if not added:
-            self.report.unchanged.append(path)
+            self._report.unchanged.append(path)
             return
-        self.report.written.append(path)
+        self._report.written.append(path)
         if not self.dry_run:
             registry.save(self.root, known)
 
@@ -233,34 +233,34 @@ class Setup:
         """Write one whole file, unless the user has edited it."""
         existing = inside.read(self.root, path)
         if existing == contents:
-            self.manifest.files[path] = _hash(contents)
-            self.report.unchanged.append(path)
+            self._manifest.files[path] = _hash(contents)
+            self._report.unchanged.append(path)
             return
-        if existing is not None and self.manifest.files.get(path) != _hash(existing):
-            self.report.kept.append(path)
+        if existing is not None and self._manifest.files.get(path) != _hash(existing):
+            self._report.kept.append(path)
             return
-        self.report.written.append(path)
-        self.manifest.files[path] = _hash(contents)
+        self._report.written.append(path)
+        self._manifest.files[path] = _hash(contents)
         if not self.dry_run:
             inside.write(self.root, path, contents)
 
     def _remove_obsolete(self, wanted: dict[str, bytes]) -> None:
         """Remove unedited files of an earlier version that this one does not have."""
         ours = {name for tool in self.tools for name in (tool.name,)}
-        for path in [path for path in self.manifest.files if path not in wanted]:
-            if set(self.manifest.tools) <= ours:  # all tools are known here, so the file belongs to none of them
+        for path in [path for path in self._manifest.files if path not in wanted]:
+            if set(self._manifest.tools) <= ours:  # all tools are known here, so the file belongs to none of them
                 self._remove_file(path)
 
     def _remove_file(self, path: str) -> None:
         existing = inside.read(self.root, path)
         if existing is None:
-            self.manifest.files.pop(path, None)
+            self._manifest.files.pop(path, None)
             return
-        if self.manifest.files.get(path) != _hash(existing):
-            self.report.kept.append(path)
+        if self._manifest.files.get(path) != _hash(existing):
+            self._report.kept.append(path)
             return
-        self.report.removed.append(path)
-        self.manifest.files.pop(path, None)
+        self._report.removed.append(path)
+        self._manifest.files.pop(path, None)
         if not self.dry_run:
             target = inside.inside(self.root, path)
             durable.remove(target)
@@ -271,14 +271,14 @@ class Setup:
         old, before, after = self._split_at_markers(name)
         if lines and before and not before.endswith("\n"):
             before += "\n"
-            self.manifest.unended = [*self.manifest.unended, name]
-        elif not lines and not after and name in self.manifest.unended:
+            self._manifest.unended = [*self._manifest.unended, name]
+        elif not lines and not after and name in self._manifest.unended:
             before = before.removesuffix("\n")
         block = "\n".join([_BEGIN, *lines, _END, ""]) if lines else ""
         new = before + block + after
         if new == old:
             return
-        self.report.merged.append(name)
+        self._report.merged.append(name)
         if self.dry_run:
             return
         if new:
@@ -297,9 +297,9 @@ class Setup:
         return old, before, after
 
     def _save_manifest(self) -> None:
-        raw = msgspec.json.format(msgspec.json.encode(self.manifest, order="sorted"), indent=2) + b"\n"
+        raw = msgspec.json.format(msgspec.json.encode(self._manifest, order="sorted"), indent=2) + b"\n"
         if inside.read(self.root, MANIFEST) != raw:
-            self.report.written.append(MANIFEST)
+            self._report.written.append(MANIFEST)
             if not self.dry_run:
                 inside.write(self.root, MANIFEST, raw)
 

@@ -13,7 +13,7 @@ are set aside in `only-here.jsonl`, until they are restored or the session is re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from cortext.errors import CortextError
 from cortext.io import durable, new_files
@@ -21,9 +21,10 @@ from cortext.store.files.layout_paths import (
     OWNER,
     REPOSITORY,
     SESSION,
+    CopiesView,
     SessionFiles,
-    conversations,
     in_folder,
+    is_behind,
     is_workspace_session,
 )
 from cortext.store.files.merge import is_pointer, join_logs, lines_of
@@ -31,74 +32,6 @@ from cortext.store.files.repair import Transform, rewrite, rewrite_fields
 
 ONLY_HERE = "only-here.jsonl"  # in the copy of a session: messages that the work tree no longer has
 DELETED = "deleted"  # in the folder of a repository: the ids of sessions that the user deleted
-
-
-class CopiesView:
-    """The safety copies of one workspace, as a reader sees them (`safety_copies` writes them).
-
-    `trees` returns the same workspace in each work tree that exists.
-    """
-
-    def __init__(self, folder: str, root: str, trees: Callable[[], list[str]]) -> None:
-        self.folder, self.root, self._trees = folder, root, trees
-
-    def view(self, path: str) -> str:
-        """Return the folder to read the conversation of this folder from: its own, unless the copy continues it."""
-        copy = self._copy_of(path)
-        return copy if copy and is_behind(in_folder(path).log, in_folder(copy).log) else path
-
-    def away(self, present: Collection[str] = ()) -> Iterator[str]:
-        """Yield the copies of conversations that are in no work tree; those that are `present` are left out."""
-        paths = [path for path in conversations(self.folder) if os.path.basename(path) not in present]
-        trees = self._trees() if paths else []
-        for path in paths:
-            if is_workspace_session(path) and self._is_away(path, trees):
-                yield path
-
-    def locate(self, session_id: str) -> str:
-        """Return the copy of a session that is in no work tree; empty if there is none."""
-        path = self._find(session_id)
-        return path if path and self._is_away(path, self._trees()) else ""
-
-    def is_copy(self, path: str) -> bool:
-        """Whether this is the path of a copy."""
-        return path.startswith(self.folder + os.sep)
-
-    def in_tree(self, copy: str) -> str:
-        """Return the path in the work tree of a copy's conversation."""
-        return self.root + copy[len(self.folder) :]
-
-    def _copy_of(self, path: str) -> str:
-        """Return the path of the copy of a folder in the work tree; empty if it is itself in no work tree."""
-        return self.folder + path[len(self.root) :] if path.startswith(self.root + os.sep) else ""
-
-    def _find(self, session_id: str) -> str:
-        paths = (path for path in conversations(self.folder) if os.path.basename(path) == session_id)
-        return next(filter(is_workspace_session, paths), "")
-
-    def _is_away(self, copy: str, trees: list[str]) -> bool:
-        """Whether no work tree has this session, and it belongs to ours: it was written there, or that is gone."""
-        inside = copy[len(self.folder) :]
-        if any(is_workspace_session(tree + inside) for tree in trees):
-            return False
-        try:
-            owner = durable.read_text(os.path.join(copy, OWNER))
-        except (OSError, UnicodeDecodeError):
-            owner = ""
-        return (owner if owner in trees else trees[0] if trees else self.root) == self.root
-
-
-def is_behind(log: str, copy: str) -> bool:
-    """Whether a log is shorter than its copy and the copy continues it: git has put an older one in its place."""
-    try:
-        copied = os.stat(copy).st_size
-        try:
-            size = os.stat(log).st_size
-        except FileNotFoundError:
-            return True
-        return size < copied and new_files.is_continued(copy, log)
-    except (OSError, CortextError):
-        return False
 
 
 class SafetyCopies(CopiesView):

@@ -34,7 +34,7 @@ from cortext.tools.shared.folders import beginning, entries, listing, of_project
 from cortext.tools.shared.leftovers import renamed, unlisted
 from cortext.tools.shared.lines import ForeignLines, derived_id, local_moment, note
 from cortext.tools.shared.native import Restored, list_path
-from cortext.tools.shared.parts import HasWriter, Part
+from cortext.tools.shared.parts import HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
 HISTORY = ".aider.chat.history.md"
@@ -95,7 +95,7 @@ class Aider(HasWriter, LocalTool):
     shows_history = False
     install_command = "pipx install aider-chat"
 
-    writer = Part("cortext.tools.aider.write:AiderWriter")
+    writer = LazyPart("cortext.tools.aider.write:AiderWriter")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)

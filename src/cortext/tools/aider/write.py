@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cortext.errors import DamagedData, NotFound
 from cortext.io import durable
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Change, Turns, standalone
+from cortext.model.turns import Difference, Turns, standalone
 from cortext.tools.aider.adapter import KEY, Aider, AiderReading, Head, head_line, section_messages
 from cortext.tools.aider.history import blocks, formatted, indented, without_separators
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
@@ -42,7 +42,7 @@ class AiderWriter(SessionWriter[Aider]):
         """Count the lines of answers that Aider leaves out because of how they begin."""
         section = self.tool.section(transcript)
         lines = sum(block.left_out for block in blocks(section.text)) if section is not None else 0
-        return Withheld(changed={Change.LINE_LEFT_OUT: lines} if lines else {})
+        return Withheld(changed={Difference.LINE_LEFT_OUT: lines} if lines else {})
 
     def preview(self, messages: Messages) -> Written:
         """Return what `write` would report for these messages; nothing is written."""
@@ -136,11 +136,11 @@ class Rendering:
         for turn in plain_turns(self.normal):
             text, separators = without_separators(turn.text)
             if separators:
-                self.normal.note(Change.SEPARATOR, separators)
+                self.normal.note(Difference.SEPARATOR, separators)
             if turn.role == ASSISTANT:
                 text, lines = indented(text)
                 if lines:
-                    self.normal.note(Change.INDENTED, lines)
+                    self.normal.note(Difference.INDENTED, lines)
             message = standalone(turn.message) if turn.message is not None else None
             if message is not None:
                 message.id = message.id or derived_id(len(self.made_from), message.role, message.content)

@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import ShowsSystemMessage, additional_context, event_of, text_of
 from cortext.tools.shared.folders import dashed, up_to_top, utf16_units
-from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, event_of, text_of
 from cortext.tools.shared.parts import (
     HasHeadless,
     HasImages,
@@ -16,7 +16,7 @@ from cortext.tools.shared.parts import (
     HasReader,
     HasSettings,
     HasWriter,
-    Part,
+    LazyPart,
 )
 from cortext.tools.shared.program import LocalTool
 
@@ -55,10 +55,10 @@ class ClaudeCode(
     install_command = "npm install -g @anthropic-ai/claude-code"
     headless_context = 200_000
 
-    reader = Part("cortext.tools.claude_code.store:ClaudeStore")
-    writer = Part("cortext.tools.claude_code.write:ClaudeWriter")
-    settings = Part("cortext.tools.claude_code.settings:ClaudeSettings")
-    headless = Part("cortext.tools.claude_code.live:ClaudeHeadless")
+    reader = LazyPart("cortext.tools.claude_code.store:ClaudeStore")
+    writer = LazyPart("cortext.tools.claude_code.write:ClaudeWriter")
+    settings = LazyPart("cortext.tools.claude_code.settings:ClaudeSettings")
+    headless = LazyPart("cortext.tools.claude_code.live:ClaudeHeadless")
 
     @property
     def config_folder(self) -> str:

@@ -35,9 +35,8 @@ from cortext.model.message import (
 from cortext.model.tokens import CALL
 from cortext.tools.base import About, Counts
 from cortext.tools.shared.commands import is_resume_block
-from cortext.tools.shared.inline_images import nth, values_of
 from cortext.tools.shared.lines import WITHOUT_CONTENT, moment, note
-from cortext.tools.shared.native import Mark
+from cortext.tools.shared.native import Mark, nth, values_of
 
 # Kinds of records that are Claude Code's own bookkeeping: known, and not part of the conversation.
 _BOOKKEEPING = """

@@ -18,9 +18,8 @@ from typing import Any
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile, Purge
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.shared.commands import around_the_file, file_of
+from cortext.tools.shared.commands import all_hooks_off, around_the_file, file_of
 from cortext.tools.shared.entries import Hooks, Server, names_in, servers_of
-from cortext.tools.shared.hooks import all_hooks_off
 from cortext.tools.shared.installer import DAY, JsonConfig, Retention, SettingsFiles
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import ToolPart

@@ -22,9 +22,9 @@ from cortext.tools.claude_code.adapter import ClaudeCode, folder_name
 from cortext.tools.claude_code.messages import KNOWN, MESSAGE_TYPES, Record, decoder, image_in
 from cortext.tools.claude_code.read import ClaudeReading
 from cortext.tools.shared.folders import entries, is_uuid
-from cortext.tools.shared.inline_images import in_lines
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import ForeignLines
+from cortext.tools.shared.native import in_lines
 from cortext.tools.shared.parts import ToolPart
 
 _SUFFIX = ".jsonl"

@@ -26,7 +26,7 @@ from cortext.io import durable, new_files
 from cortext.model import clock, turns
 from cortext.model.message import ASSISTANT, TOOL, USER, Message
 from cortext.model.tokens import estimate
-from cortext.model.turns import Call, Change, Image, Result, Turns
+from cortext.model.turns import Call, Difference, Image, Result, Turns
 from cortext.tools.base import About, Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.live import interactive
@@ -183,13 +183,13 @@ class Rendering:
             return {"type": "image", "source": source}
         text = block.whole
         if role == ASSISTANT and text.strip() == _DROPPED:
-            self.normal.note(Change.QUOTED)
+            self.normal.note(Difference.QUOTED)
             text = f"[text: {json.dumps(text)}]"
         return {"type": "text", "text": text}
 
     def _output(self, result: Result) -> str:
         if result.is_error and not result.output.strip():
-            self.normal.note(Change.ERROR_NAMED)
+            self.normal.note(Difference.ERROR_NAMED)
             return _EMPTY_ERROR
         return result.output
 

@@ -13,10 +13,9 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.commands import command_in
+from cortext.tools.shared.commands import ShowsSystemMessage, additional_context, command_in, text_of
 from cortext.tools.shared.folders import up_to_top
-from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, text_of
-from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRefusal, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRefusal, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool, Program
 
 _KINDS = {
@@ -54,10 +53,10 @@ class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadles
     install_command = "npm install -g @openai/codex"
     headless_context = 272_000
 
-    reader = Part("cortext.tools.codex.read:CodexReader")
-    writer = Part("cortext.tools.codex.write:CodexWriter")
-    settings = Part("cortext.tools.codex.settings:CodexSettings")
-    headless = Part("cortext.tools.codex.live:CodexHeadless")
+    reader = LazyPart("cortext.tools.codex.read:CodexReader")
+    writer = LazyPart("cortext.tools.codex.write:CodexWriter")
+    settings = LazyPart("cortext.tools.codex.settings:CodexSettings")
+    headless = LazyPart("cortext.tools.codex.live:CodexHeadless")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)

@@ -38,9 +38,9 @@ from cortext.tools.codex.pages import (
     with_fingerprint,
 )
 from cortext.tools.codex.records import image_in
-from cortext.tools.shared.inline_images import in_lines
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place, place_named
+from cortext.tools.shared.native import in_lines
 from cortext.tools.shared.parts import ToolPart
 
 _SAMPLE = 1024  # bytes at a page's beginning, and before the offset reached, that the fingerprint covers

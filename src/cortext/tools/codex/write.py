@@ -23,7 +23,7 @@ from cortext.errors import DamagedData, UsageError
 from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message
-from cortext.model.turns import Block, Call, Change, Image, Result, Text, Turn, Turns, standalone
+from cortext.model.turns import Block, Call, Difference, Image, Result, Text, Turn, Turns, standalone
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import About, Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.codex.adapter import Codex
@@ -246,7 +246,7 @@ class Rendering:
             rows.append(Row(_call(block, seed), self._time, Mark()))
         elif isinstance(block, Result):
             if block.is_error and block.part is not None:
-                self.normal.note(Change.ERROR_FLAG)
+                self.normal.note(Difference.ERROR_FLAG)
             rows.append(Row(_result(block), self._time, Mark()))
             _allow_length(rows[-1])
         else:

@@ -20,7 +20,7 @@ from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.folders import changed_below, listing, transcript_of
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, place
-from cortext.tools.shared.parts import HasWriter, Part
+from cortext.tools.shared.parts import HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
 LIST = "sessions.json"  # Continue's list of its sessions
@@ -44,7 +44,7 @@ class Continue(HasWriter, LocalTool):
     user_speaks_first = True
     install_command = "npm install -g @continuedev/cli"
 
-    writer = Part("cortext.tools.continue_cli.write:ContinueWriter")
+    writer = LazyPart("cortext.tools.continue_cli.write:ContinueWriter")
 
     @property
     def folder(self) -> str:

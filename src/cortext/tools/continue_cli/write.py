@@ -23,7 +23,7 @@ import msgspec
 from cortext.errors import ConfigError, DamagedData, UnsafePath
 from cortext.io import durable, new_files
 from cortext.model.message import Message
-from cortext.model.turns import Call, Change, Result, Turn, Turns, standalone
+from cortext.model.turns import Call, Difference, Result, Turn, Turns, standalone
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.continue_cli.adapter import LIST, UNTITLED, Continue, ContinueReading
 from cortext.tools.continue_cli.messages import Item, head_of, items_of, result_message, spoken_message
@@ -63,7 +63,7 @@ class ContinueWriter(FileWriter[Continue]):
         if any(item.summary is not None for item in items):
             return None
         missing = sum(not state.output for item in items for state in item.states or ())
-        return Withheld(changed={Change.RESULT_ADDED: missing} if missing else {})
+        return Withheld(changed={Difference.RESULT_ADDED: missing} if missing else {})
 
     def preview(self, messages: Messages) -> Written:
         """Return what `write` would report for these messages; nothing is written."""
@@ -167,7 +167,7 @@ class Rendering:
     def _state(self, result: Result) -> Json:
         failed = result.is_error and result.part is not None
         if failed:
-            self.normal.note(Change.ERROR_FLAG)  # Continue shows it, but does not send it
+            self.normal.note(Difference.ERROR_FLAG)  # Continue shows it, but does not send it
         return {
             "toolCallId": result.call.id,
             "toolCall": _call(result.call),

@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.commands import is_resume_block
+from cortext.tools.shared.commands import is_resume_block, text_of
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
 _EVENTS_FILE = "events.jsonl"
@@ -47,9 +46,9 @@ class Copilot(HasReader, HasWriter, HasSettings, LocalTool):
     session_variable = "COPILOT_AGENT_SESSION_ID"
     install_command = "npm install -g @github/copilot"
 
-    reader = Part("cortext.tools.copilot.read:CopilotReader")
-    writer = Part("cortext.tools.copilot.write:CopilotWriter")
-    settings = Part("cortext.tools.copilot.write:CopilotSettings")
+    reader = LazyPart("cortext.tools.copilot.read:CopilotReader")
+    writer = LazyPart("cortext.tools.copilot.write:CopilotWriter")
+    settings = LazyPart("cortext.tools.copilot.write:CopilotSettings")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)

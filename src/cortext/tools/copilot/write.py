@@ -23,16 +23,15 @@ from cortext.io import durable, new_files
 from cortext.io.inside import if_inside
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Change, Result, Text, Turn, Turns, standalone, whole_characters
+from cortext.model.turns import Difference, Result, Text, Turn, Turns, standalone, whole_characters
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.copilot.adapter import KINDS, Copilot
 from cortext.tools.copilot.messages import ANSWER, CALL_STARTED, RESULT, START, USER_MESSAGE, Event, decoder, original
 from cortext.tools.copilot.read import CopilotReading, head_of, is_shortened
-from cortext.tools.shared.commands import without_run
+from cortext.tools.shared.commands import all_hooks_off, without_run
 from cortext.tools.shared.entries import Server, servers_of
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.hooks import all_hooks_off
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FolderWriter, ToolPart
@@ -189,7 +188,7 @@ class Rendering:
         if not result.is_error:
             return {**data, "result": {"content": result.output}}
         if not result.output:
-            self.normal.note(Change.ERROR_NAMED)
+            self.normal.note(Difference.ERROR_NAMED)
         return {**data, "error": {"message": result.output or _EMPTY_ERROR}}
 
     def _event(self, kind: str, data: Json) -> Json:

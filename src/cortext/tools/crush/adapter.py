@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 from cortext.model.message import ASSISTANT, FILE, IMAGE, ROLES, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.tools.base import Leftover, Transcript, TranscriptReading
 from cortext.tools.shared.building import is_error
-from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.bundle import Piece, RowReading, WatchedRowTool, query
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import Tables, described, is_empty, renamed, unlisted
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.program import LocalTool
-from cortext.tools.shared.rows import RowReading, WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
 from cortext.tools.shared.values import field, list_of, milliseconds, moment, object_of, objects, word
 

@@ -9,73 +9,19 @@ from typing import Any
 import msgspec
 
 from cortext.errors import CortextError
-from cortext.io import new_files
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
-from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
+from cortext.tools.base import Counts, Leftover, Transcript, Watch
 from cortext.tools.shared.folders import changed_below, is_uuid, of_project, transcript_of
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import ForeignLines, note
-from cortext.tools.shared.program import LocalTool
-from cortext.tools.shared.reading import WholeReading
+from cortext.tools.shared.reading import LineTool, WholeReading
 from cortext.tools.shared.values import Object, field, moment, object_of, word
 
 _ENDING = ".jsonl"
 _ROLES = {"user": USER, "assistant": ASSISTANT}
 _SKIPPED = ("todo_state", "session_end", "tool_result", "settings")
 _decoder = msgspec.json.Decoder(dict[str, Any])
-
-
-class Droid(LocalTool):
-    """The adapter for Droid; it only reads."""
-
-    name = "droid"
-    title = "Droid"
-    command = "droid"
-    proof = "samples"
-
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        super().__init__(home, environ)
-        self.folder = os.path.join(self.home, ".factory", "sessions")
-
-    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
-        """Yield the sessions, or those of one project."""
-        files = ((folder, name) for folder, _, names in os.walk(self.folder) for name in sorted(names))
-        paths = (os.path.join(folder, name) for folder, name in files if name.endswith(_ENDING))
-        return of_project(map(self.transcript_at, paths), project)
-
-    def transcript_at(self, path: str) -> Transcript | None:
-        """Return the session in this file. In Droid's own folder its name is enough: the first line may be damaged."""
-        try:
-            head = object_of(next(iter(ForeignLines(path, 0, Counts())), b""))
-            status = os.stat(path)
-        except (OSError, CortextError):
-            return None
-        key = word(head, "id") if word(head, "type") == "session_start" else ""
-        name = os.path.basename(path).removesuffix(_ENDING)
-        if not key and is_uuid(name) and path.startswith(os.path.join(self.folder, "")):
-            key = name
-        return transcript_of(self.name, key, path, word(head, "cwd"), status) if key else None
-
-    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other files among the sessions, without the settings of each."""
-        return unlisted_below(self.folder, listed, self.title, ("*.settings.json", "*/*.settings.json"))
-
-    def watched(self) -> Watch:
-        """Return the folder of all sessions."""
-        return Watch(folders=[self.folder])
-
-    def changed(self, path: str) -> list[Transcript]:
-        """Return the session in this file."""
-        return changed_below(self, self.folder, path) if path.endswith(_ENDING) else []
-
-    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
-        """Return the messages; with a cursor, only those that were added since."""
-        return SessionReading(transcript, cursor)
-
-    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
-        """Copy the file unchanged."""
-        new_files.mirror_file(transcript.path, target, later)
 
 
 class SessionReading(WholeReading):
@@ -133,3 +79,48 @@ class SessionReading(WholeReading):
                 note(self.counts.skipped, "system reminder")
             else:
                 yield part
+
+
+class Droid(LineTool[dict[str, Any]]):
+    """The adapter for Droid; it only reads."""
+
+    name = "droid"
+    title = "Droid"
+    command = "droid"
+    proof = "samples"
+    reading = SessionReading
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__(home, environ)
+        self.folder = os.path.join(self.home, ".factory", "sessions")
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield the sessions, or those of one project."""
+        files = ((folder, name) for folder, _, names in os.walk(self.folder) for name in sorted(names))
+        paths = (os.path.join(folder, name) for folder, name in files if name.endswith(_ENDING))
+        return of_project(map(self.transcript_at, paths), project)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the session in this file. In Droid's own folder its name is enough: the first line may be damaged."""
+        try:
+            head = object_of(next(iter(ForeignLines(path, 0, Counts())), b""))
+            status = os.stat(path)
+        except (OSError, CortextError):
+            return None
+        key = word(head, "id") if word(head, "type") == "session_start" else ""
+        name = os.path.basename(path).removesuffix(_ENDING)
+        if not key and is_uuid(name) and path.startswith(os.path.join(self.folder, "")):
+            key = name
+        return transcript_of(self.name, key, path, word(head, "cwd"), status) if key else None
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files among the sessions, without the settings of each."""
+        return unlisted_below(self.folder, listed, self.title, ("*.settings.json", "*/*.settings.json"))
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self.folder])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self.folder, path) if path.endswith(_ENDING) else []

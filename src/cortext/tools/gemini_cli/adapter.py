@@ -16,9 +16,8 @@ from cortext.io import durable
 from cortext.tools.base import (
     HookEvent,
 )
-from cortext.tools.shared.commands import COMMAND_MARK, RESUMED
-from cortext.tools.shared.hooks import ShowsSystemMessage, additional_context, text_of
-from cortext.tools.shared.parts import HasHeadless, HasImages, HasPurge, HasReader, HasSettings, HasWriter, Part
+from cortext.tools.shared.commands import COMMAND_MARK, RESUMED, ShowsSystemMessage, additional_context, text_of
+from cortext.tools.shared.parts import HasHeadless, HasImages, HasPurge, HasReader, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
 _KINDS = {
@@ -62,10 +61,10 @@ class GeminiCli(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadl
     install_command = "npm install -g @google/gemini-cli"
     headless_context = 1_048_576
 
-    reader = Part("cortext.tools.gemini_cli.store:GeminiStore")
-    writer = Part("cortext.tools.gemini_cli.write:GeminiWriter")
-    settings = Part("cortext.tools.gemini_cli.settings:GeminiSettings")
-    headless = Part("cortext.tools.gemini_cli.live:GeminiHeadless")
+    reader = LazyPart("cortext.tools.gemini_cli.store:GeminiStore")
+    writer = LazyPart("cortext.tools.gemini_cli.write:GeminiWriter")
+    settings = LazyPart("cortext.tools.gemini_cli.settings:GeminiSettings")
+    headless = LazyPart("cortext.tools.gemini_cli.live:GeminiHeadless")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)

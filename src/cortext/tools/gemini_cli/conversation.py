@@ -25,7 +25,7 @@ from cortext.tools.gemini_cli.records import (
     head_decoder,
     record_decoder,
 )
-from cortext.tools.shared.google_parts import parts_of, text_of
+from cortext.tools.shared.building import parts_of, text_of
 from cortext.tools.shared.lines import WITHOUT_CONTENT, note
 
 # How many of the newest records a later one with the same id may complete: in this reading, and across a cursor.

@@ -39,8 +39,7 @@ from cortext.tools.gemini_cli.records import (
     has_other_text,
     thinking_of,
 )
-from cortext.tools.shared.commands import RESUMED, typed_command
-from cortext.tools.shared.google_parts import (
+from cortext.tools.shared.building import (
     ContentPart,
     FunctionCall,
     FunctionResponse,
@@ -51,6 +50,7 @@ from cortext.tools.shared.google_parts import (
     result_part,
     text_of,
 )
+from cortext.tools.shared.commands import RESUMED, typed_command
 from cortext.tools.shared.lines import note
 
 

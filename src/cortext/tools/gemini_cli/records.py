@@ -14,8 +14,8 @@ import msgspec
 
 from cortext.model.message import THINKING, Part
 from cortext.tools.shared import native
-from cortext.tools.shared.google_parts import Content, ContentPart
-from cortext.tools.shared.inline_images import nth, values_of
+from cortext.tools.shared.building import Content, ContentPart
+from cortext.tools.shared.native import nth, values_of
 
 # A user message with one of these prefixes was written by Gemini CLI or a hook, not by the user.
 SESSION_CONTEXT = "<session_context>"

@@ -21,9 +21,8 @@ from cortext.tools.base import CommandFile, Purge, Transcript
 from cortext.tools.gemini_cli.adapter import GATE, GeminiCli
 from cortext.tools.gemini_cli.read import is_document
 from cortext.tools.gemini_cli.store import GeminiStore
-from cortext.tools.shared.commands import agent_skill, check_names, marked_prompt
-from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting, servers_of
-from cortext.tools.shared.hooks import trust_level
+from cortext.tools.shared.commands import agent_skill, check_names, marked_prompt, trust_level
+from cortext.tools.shared.entries import NAME, ConfigEntry, Hooks, Server, Setting, servers_of
 from cortext.tools.shared.installer import DAY, JsonConfig, Retention, SettingsFiles, toml_string
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import ToolPart
@@ -118,13 +117,13 @@ class GeminiSettings(SettingsFiles, ToolPart[GeminiCli]):
 
 def resume_configs(*, keep: bool, gate: bool) -> list[JsonConfig]:
     """Return the entries that a resume needs: no deletion of sessions, and the gate before the first prompt."""
-    entries: list[Entry] = [_KEEP_SESSIONS] if keep else []
+    entries: list[ConfigEntry] = [_KEEP_SESSIONS] if keep else []
     if gate:
         entries.append(Hooks({"BeforeAgent": _hook(GATE)}, mark="", update=False))
     return [_config(*entries)]
 
 
-def _config(*entries: Entry) -> JsonConfig:
+def _config(*entries: ConfigEntry) -> JsonConfig:
     return JsonConfig((".gemini/settings.json",), entries, comments=True, note=".gemini/cortext.json")
 
 

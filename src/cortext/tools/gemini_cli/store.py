@@ -22,8 +22,8 @@ from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.read import GeminiReading
 from cortext.tools.gemini_cli.records import image_in
 from cortext.tools.shared.folders import beginning, entries, listing
-from cortext.tools.shared.inline_images import in_lines
 from cortext.tools.shared.leftovers import unlisted, unlisted_below
+from cortext.tools.shared.native import in_lines
 from cortext.tools.shared.parts import ToolPart
 
 _NAME = re.compile(r"session-.+-([0-9A-Za-z]{8})\.jsonl?")

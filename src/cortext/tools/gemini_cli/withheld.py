@@ -20,7 +20,7 @@ from cortext.tools.base import Counts, Withheld
 from cortext.tools.gemini_cli.messages import COMPRESSED, bookkeeping
 from cortext.tools.gemini_cli.read import document_records, is_document
 from cortext.tools.gemini_cli.records import Record, fingerprint, record_decoder
-from cortext.tools.shared.google_parts import ContentPart, FunctionResponse, parts_of
+from cortext.tools.shared.building import ContentPart, FunctionResponse, parts_of
 from cortext.tools.shared.lines import ForeignLines
 
 COMMANDS = "message that begins with / or ? (Gemini CLI does not send it again)"

@@ -24,7 +24,7 @@ from cortext.errors import DamagedData, SessionExists, UnsafePath
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import TOOL, USER, Message
-from cortext.model.turns import Change, Image, Result, Turn, Turns, standalone, whole_characters
+from cortext.model.turns import Difference, Image, Result, Turn, Turns, standalone, whole_characters
 from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.live import interactive
@@ -33,7 +33,7 @@ from cortext.tools.gemini_cli.read import GeminiReading, is_document
 from cortext.tools.gemini_cli.records import HOOK_CONTEXT, SESSION_CONTEXT, Mark, Record
 from cortext.tools.gemini_cli.store import GeminiStore, has_messages, project_hash, read_head
 from cortext.tools.gemini_cli.withheld import withheld
-from cortext.tools.shared.google_parts import dump
+from cortext.tools.shared.building import dump
 from cortext.tools.shared.lines import derived_id, one_line_each
 from cortext.tools.shared.native import removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter
@@ -217,7 +217,7 @@ class Rendering:
         texts = [self._clean(text.whole) for text in turn.texts if not isinstance(text, Image)]
         begin = texts[0].lstrip(_WHITESPACE) if texts and not content else ""
         if begin.startswith(_DROPPED_PREFIXES):
-            self.normal.note(Change.GUARDED)
+            self.normal.note(Difference.GUARDED)
             mark.lead = 1
             content.append({"text": _GUARD})
         content += [{"text": text} for text in texts]
@@ -265,7 +265,7 @@ class Rendering:
         """Replace the line separators that would break Gemini CLI's file, and count them."""
         cleaned, found = _SEPARATORS.subn("\n", text)
         if found:
-            self.normal.note(Change.SEPARATOR, found)
+            self.normal.note(Difference.SEPARATOR, found)
         return cleaned
 
     def _clean_value(self, value: Any) -> Any:

@@ -11,12 +11,11 @@ from cortext.errors import CortextError
 from cortext.model.message import ASSISTANT, IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import is_error, output_of
-from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.bundle import Piece, RowReading, WatchedRowTool, query
 from cortext.tools.shared.folders import listing, of_project, transcript_of
 from cortext.tools.shared.leftovers import Tables, unlisted_below
 from cortext.tools.shared.lines import ForeignLines, concatenated_values, note
 from cortext.tools.shared.program import LocalTool
-from cortext.tools.shared.rows import RowReading, WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
 from cortext.tools.shared.values import Object, field, list_of, milliseconds, moment, object_of, word
 

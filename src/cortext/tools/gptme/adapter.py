@@ -66,7 +66,7 @@ class Gptme(parts.HasWriter, parts.HasRefusal, LocalTool):
     prompt_is_public = True
     install_command = "pipx install gptme"
 
-    writer = parts.Part("cortext.tools.gptme.write:GptmeWriter")
+    writer = parts.LazyPart("cortext.tools.gptme.write:GptmeWriter")
 
     @property
     def logs(self) -> str:

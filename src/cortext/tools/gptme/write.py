@@ -18,7 +18,7 @@ from cortext.errors import DamagedData, UnsafePath
 from cortext.io import durable
 from cortext.io.new_files import mirror_file
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL_CALL, USER, Message
-from cortext.model.turns import Change, Result, Turn, Turns, standalone
+from cortext.model.turns import Difference, Result, Turn, Turns, standalone
 from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.gptme.adapter import (
     KEY,
@@ -88,7 +88,7 @@ class GptmeWriter(FolderWriter[Gptme]):
             for message in GptmeReading(transcript, None):
                 calls = len(message.parts_of(TOOL_CALL)) if message.role == ASSISTANT else 0
                 if calls:
-                    note(found.changed, Change.CALLS_AS_TEXT, calls)
+                    note(found.changed, Difference.CALLS_AS_TEXT, calls)
         return found
 
     def refusal(self, transcript: Transcript) -> str:
@@ -201,13 +201,13 @@ class Rendering:
 
     def _text_record(self, role: str, text: str) -> Record:
         if role == ASSISTANT and looks_like_call(text):
-            self.normal.note(Change.CODE_FENCE)
+            self.normal.note(Difference.CODE_FENCE)
             text = without_calls(text)
         return Record(role=role, content=text)
 
     def _result(self, result: Result) -> Record:
         if result.is_error and result.part is not None:
-            self.normal.note(Change.ERROR_FLAG)
+            self.normal.note(Difference.ERROR_FLAG)
         metadata = Metadata(tool=result.call.name)
         return Record(role=SYSTEM, content=result.output, call_id=result.call.id, metadata=metadata)
 

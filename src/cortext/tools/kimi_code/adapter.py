@@ -16,10 +16,9 @@ import msgspec
 
 from cortext.safety.framing import BEGIN
 from cortext.tools.base import HookEvent, UserHooks
-from cortext.tools.shared.commands import command_in
+from cortext.tools.shared.commands import command_in, text_of
 from cortext.tools.shared.folders import listing
-from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part, forward
+from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, LazyPart, forward
 from cortext.tools.shared.program import LocalTool
 
 CONFIG = "config.toml"
@@ -53,9 +52,9 @@ class KimiCode(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
     started_by = session_variable = "KIMI_SESSION_ID"  # set by the command lines in our skills
     install_command = "npm install -g @moonshot-ai/kimi-code"
 
-    reader = Part("cortext.tools.kimi_code.read:KimiReader")
-    writer = Part("cortext.tools.kimi_code.write:KimiWriter")
-    settings = Part("cortext.tools.kimi_code.settings:KimiSettings")
+    reader = LazyPart("cortext.tools.kimi_code.read:KimiReader")
+    writer = LazyPart("cortext.tools.kimi_code.write:KimiWriter")
+    settings = LazyPart("cortext.tools.kimi_code.write:KimiSettings")
     install_user_hooks = forward("settings", UserHooks.install_user_hooks)
     remove_user_hooks = forward("settings", UserHooks.remove_user_hooks)
 

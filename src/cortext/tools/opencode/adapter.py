@@ -11,8 +11,7 @@ from glob import glob
 from typing import Any
 
 from cortext.tools.base import Detected, HookEvent
-from cortext.tools.shared.commands import RESUMED
-from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.commands import RESUMED, text_of
 from cortext.tools.shared.parts import (
     HasHeadless,
     HasImages,
@@ -21,7 +20,7 @@ from cortext.tools.shared.parts import (
     HasRewinds,
     HasSettings,
     HasWriter,
-    Part,
+    LazyPart,
 )
 from cortext.tools.shared.program import Program
 
@@ -72,10 +71,10 @@ class OpenCode(HasReader, HasImages, HasRewinds, HasWriter, HasInstructions, Has
     install_command = "npm install -g opencode-ai"
     headless_context = 128_000
 
-    reader = Part("cortext.tools.opencode.read:OpenCodeReader")
-    writer = Part("cortext.tools.opencode.write:OpenCodeWriter")
-    settings = Part("cortext.tools.opencode.settings:OpenCodeSettings")
-    headless = Part("cortext.tools.opencode.live:OpenCodeHeadless")
+    reader = LazyPart("cortext.tools.opencode.read:OpenCodeReader")
+    writer = LazyPart("cortext.tools.opencode.write:OpenCodeWriter")
+    settings = LazyPart("cortext.tools.opencode.settings:OpenCodeSettings")
+    headless = LazyPart("cortext.tools.opencode.live:OpenCodeHeadless")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         variables = dict(os.environ if environ is None else environ)

@@ -20,8 +20,8 @@ from cortext.io import durable, new_files
 from cortext.tools.base import Counts, Transcript
 from cortext.tools.opencode.store import family, session_info, transcripts
 from cortext.tools.shared.folders import beginning
-from cortext.tools.shared.inline_images import decoded, nth, positions, values_of
 from cortext.tools.shared.lines import note, place
+from cortext.tools.shared.native import decoded, nth, positions, values_of
 from cortext.tools.shared.sqlite import connection, is_database
 
 _SMALL_BLOCK = 1 << 16

@@ -15,9 +15,8 @@ from typing import Any
 from cortext.model.message import ASSISTANT, FILE, IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.building import MessageBuilder, output_of
-from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.bundle import Piece, RowReading, RowTool, query
 from cortext.tools.shared.lines import note
-from cortext.tools.shared.rows import RowReading, RowTool, query
 from cortext.tools.shared.sqlite import columns, connection, number_of, text_of
 from cortext.tools.shared.values import Object, field, moment, object_of, objects, word
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +62,7 @@ class OpenCodeWriter(ToolPart[OpenCode]):
             if not any(found.key == copied.key for found in self.reader.transcripts()):
                 raise SessionNotFound(
                     f"a session of OpenCode 2 cannot be put back: {copied.key}",
-                    kept="our copy of it",
+                    kept="cortext's copy of it",
                     hint="resume it with --rewrite: a new session gets its messages",
                 )
             return copied.key
@@ -76,7 +75,7 @@ class OpenCodeWriter(ToolPart[OpenCode]):
             if not exists(self.tool.folders.database, child):
                 import_document(self.tool.program, iter((document,)), child, project=project)
         if not exists(self.tool.folders.database, key):
-            raise SessionNotFound(f"OpenCode did not store session {key}", kept="our copy of it")
+            raise SessionNotFound(f"OpenCode did not store session {key}", kept="cortext's copy of it")
         return key
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
@@ -178,7 +177,7 @@ def import_document(program: Program, blocks: Iterator[bytes], key: str, *, proj
         if code != 0 or f"Imported session: {key}" not in printed:
             raise WriteFailed(
                 f"OpenCode did not import the session: {printed[-400:] or f'exit status {code}'}",
-                kept="the conversation, in our store",
+                kept="the conversation, in cortext's store",
                 hint="resume it with --print, and report this error",
             )
     except WriteFailed:
@@ -206,10 +205,10 @@ def _run(program: Program, arguments: Sequence[str], *, cwd: str, seconds: float
         with tempfile.TemporaryDirectory(prefix="cortext-", dir=program.environ.get("TMPDIR") or None) as folder:
             argv = [path, "--pure", *arguments]
             done = run(argv, program.environ, cwd=cwd, seconds=seconds, env=_without_config(program.environ, folder))
-    except subprocess.TimeoutExpired as error:
+    except TimeoutError as error:
         raise WriteFailed(
             f"OpenCode did not finish within {seconds:g} s: {' '.join(arguments)}",
-            kept="the conversation, in our store",
+            kept="the conversation, in cortext's store",
             hint="try again; if it still hangs, start opencode by hand and check what it waits for",
         ) from error
     except OSError as error:

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.hooks import typed_event
+from cortext.tools.shared.commands import typed_event
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.parts import HasInstructions, HasReader, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasInstructions, HasReader, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
 _EVENTS = {
@@ -39,9 +39,9 @@ class Pi(HasReader, HasWriter, HasInstructions, HasSettings, LocalTool):
     session_variable = "PI_SESSION_ID"
     install_command = "npm install -g @earendil-works/pi-coding-agent"
 
-    reader = Part("cortext.tools.pi.read:PiReader")
-    writer = Part("cortext.tools.pi.write:PiWriter")
-    settings = Part("cortext.tools.pi.write:PiSettings")
+    reader = LazyPart("cortext.tools.pi.read:PiReader")
+    writer = LazyPart("cortext.tools.pi.write:PiWriter")
+    settings = LazyPart("cortext.tools.pi.write:PiSettings")
 
     @property
     def agent(self) -> str:

@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import additional_context, text_of, typed_event
 from cortext.tools.shared.folders import dashed
-from cortext.tools.shared.hooks import additional_context, text_of, typed_event
-from cortext.tools.shared.parts import HasInstructions, HasReader, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasInstructions, HasReader, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
 SUFFIX = ".jsonl"
@@ -39,9 +39,9 @@ class QwenCode(HasReader, HasWriter, HasInstructions, HasSettings, LocalTool):
     session_variable = "QWEN_CODE_SESSION_ID"
     install_command = "npm install -g @qwen-code/qwen-code"
 
-    reader = Part("cortext.tools.qwen_code.read:QwenReader")
-    writer = Part("cortext.tools.qwen_code.write:QwenWriter")
-    settings = Part("cortext.tools.qwen_code.write:QwenSettings")
+    reader = LazyPart("cortext.tools.qwen_code.read:QwenReader")
+    writer = LazyPart("cortext.tools.qwen_code.write:QwenWriter")
+    settings = LazyPart("cortext.tools.qwen_code.write:QwenSettings")
 
     @property
     def folder(self) -> str:

@@ -28,9 +28,7 @@ from cortext.model.message import (
 )
 from cortext.tools.base import Counts, Leftover, Transcript, Watch
 from cortext.tools.qwen_code.adapter import SUFFIX, QwenCode
-from cortext.tools.shared.commands import is_resume_block, typed_command
-from cortext.tools.shared.folders import changed_below, entries, file_transcript, is_uuid
-from cortext.tools.shared.google_parts import (
+from cortext.tools.shared.building import (
     Content,
     ContentPart,
     code_of,
@@ -40,6 +38,8 @@ from cortext.tools.shared.google_parts import (
     result_part,
     text_of,
 )
+from cortext.tools.shared.commands import is_resume_block, typed_command
+from cortext.tools.shared.folders import changed_below, entries, file_transcript, is_uuid
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import WITHOUT_CONTENT, ForeignLines, derived_id, moment, note
 from cortext.tools.shared.native import RunMark

@@ -34,11 +34,10 @@ from cortext.tools.qwen_code.read import (
     decoder,
     session_in,
 )
-from cortext.tools.shared.commands import check_names, marked_prompt
-from cortext.tools.shared.entries import Entry, Hooks, Server, servers_of
+from cortext.tools.shared.building import parts_of
+from cortext.tools.shared.commands import all_hooks_off, check_names, marked_prompt, trust_level
+from cortext.tools.shared.entries import ConfigEntry, Hooks, Server, servers_of
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.google_parts import parts_of
-from cortext.tools.shared.hooks import all_hooks_off, trust_level
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, one_line_each
@@ -207,7 +206,7 @@ class QwenSettings(SettingsFiles, ToolPart[QwenCode]):
     def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
         """Return our entries in the project's settings."""
         hook = {"type": "command", "command": shell([*program, "hook", "qwen"]), "timeout": _HOOK_SECONDS}
-        entries: list[Entry] = [Hooks(dict.fromkeys(KINDS, hook)), Server.of("qwen", program)]
+        entries: list[ConfigEntry] = [Hooks(dict.fromkeys(KINDS, hook)), Server.of("qwen", program)]
         return [JsonConfig((SETTINGS,), entries, comments=True, initial=_VERSION)]
 
     def mcp_servers(self, project: str) -> set[str]:

@@ -26,7 +26,7 @@ Path = tuple[str | int, ...]
 Json = dict[str, Any]
 
 
-class Entry(Protocol):
+class ConfigEntry(Protocol):
     """One of our entries in a JSON file. `note` is the content of the note file, empty if the config has none."""
 
     def containers(self) -> list[Path]:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import shutil
+import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import msgspec
 
@@ -19,9 +23,6 @@ from cortext.io import durable, new_files
 from cortext.tools.base import Detected, Transcript, TranscriptReading
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.values import Object, spans
-
-if TYPE_CHECKING:
-    from zipfile import ZipFile
 
 _PEEK = 1 << 16
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
@@ -158,10 +159,6 @@ def _unpacked(path: str, marker: bytes) -> Iterator[mmap.mmap]:
 
     Raise DamagedData if a document cannot be unpacked.
     """
-    import tempfile
-    import zipfile
-    import zlib
-
     if not zipfile.is_zipfile(path):
         return
     with zipfile.ZipFile(path) as archive:
@@ -180,10 +177,8 @@ def _unpacked(path: str, marker: bytes) -> Iterator[mmap.mmap]:
                     yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _unpack(archive: ZipFile, member: str, marker: bytes, file: IO[bytes]) -> None:
+def _unpack(archive: zipfile.ZipFile, member: str, marker: bytes, file: IO[bytes]) -> None:
     """Write a document of an archive to a file, if it has conversations."""
-    import shutil
-
     with archive.open(member) as packed:
         head = packed.read(_PEEK)
         if marker in head:

@@ -19,14 +19,14 @@ import msgspec
 from cortext.errors import ConfigError
 from cortext.io import durable
 from cortext.io.inside import inside
-from cortext.tools.shared.entries import NAME, Entry, Json, Server, Setting, named
+from cortext.tools.shared.entries import NAME, ConfigEntry, Json, Server, Setting, named
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse
 
 _FILE = "file"  # stands for the file itself among the containers to keep
 _NOTE = "what cortext changed in the settings beside this file; it is needed to undo that"
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """The text of a file before and after a change; None if the file does not exist."""
 
     path: str
@@ -37,10 +37,10 @@ class Change(NamedTuple):
 class Config(Protocol):
     """A tool's config file in a project, with our entries."""
 
-    def installed(self, project: str) -> list[Change]:
+    def installed(self, project: str) -> list[FileChange]:
         """Return the changes that add the entries."""
 
-    def removed(self, project: str) -> list[Change]:
+    def removed(self, project: str) -> list[FileChange]:
         """Return the changes that remove them."""
 
     def without_server(self) -> Config | None:
@@ -62,7 +62,7 @@ def remove(project: str, configs: Sequence[Config], *, dry_run: bool = False) ->
     return _apply(project, [change for config in configs for change in config.removed(project)], dry_run=dry_run)
 
 
-def _apply(project: str, changes: list[Change], *, dry_run: bool) -> list[str]:
+def _apply(project: str, changes: list[FileChange], *, dry_run: bool) -> list[str]:
     changes = [change for change in changes if change.new != change.old]
     for path, _, new in () if dry_run else changes:
         folder = os.path.dirname(path)
@@ -128,13 +128,13 @@ class JsonConfig(msgspec.Struct, frozen=True):
     """
 
     paths: tuple[str, ...]
-    entries: Sequence[Entry]
+    entries: Sequence[ConfigEntry]
     comments: bool = False
     trailing_commas: bool = False
     initial: Json = {}
     note: str = ""
 
-    def installed(self, project: str) -> list[Change]:
+    def installed(self, project: str) -> list[FileChange]:
         path, old = self._choose(project)
         note_path, note_text, note = self._note(project)
         with _naming_the_file(path):
@@ -154,11 +154,11 @@ class JsonConfig(msgspec.Struct, frozen=True):
             note["keep"] = sorted(keep)
         if note:  # before the file itself: without the note, its previous state could not be restored
             text = json.dumps({"what": _NOTE, **note}, ensure_ascii=False, indent=2) + "\n"
-            changes.append(Change(note_path, note_text, text))
-        changes.append(Change(path, old, document.text if old or document.value != self.initial else old))
+            changes.append(FileChange(note_path, note_text, text))
+        changes.append(FileChange(path, old, document.text if old or document.value != self.initial else old))
         return changes
 
-    def removed(self, project: str) -> list[Change]:
+    def removed(self, project: str) -> list[FileChange]:
         note_path, note_text, note = self._note(project)
         changes = []
         for name in self.paths:
@@ -166,8 +166,8 @@ class JsonConfig(msgspec.Struct, frozen=True):
             old = read_config(path)
             if old is not None:
                 with _naming_the_file(path):
-                    changes.append(Change(path, old, self._without(old, note)))
-        return [*changes, Change(note_path, note_text, None)]
+                    changes.append(FileChange(path, old, self._without(old, note)))
+        return [*changes, FileChange(note_path, note_text, None)]
 
     def without_server(self) -> JsonConfig | None:
         entries = [entry for entry in self.entries if not isinstance(entry, Server)]
@@ -237,16 +237,16 @@ class TomlConfig(msgspec.Struct, frozen=True):
     end: str
     is_server: bool = True
 
-    def installed(self, project: str) -> list[Change]:
+    def installed(self, project: str) -> list[FileChange]:
         path = inside(project, self.path)
         old = read_config(path)
         block = f"{self.begin}\n{self.entry}\n{self.end}\n"
         if old is None:
-            return [Change(path, None, block)]
+            return [FileChange(path, None, block)]
         value = parse_toml(path, old)
         if found := self._block().search(old):
             lead = "\n" if found[0].startswith("\n") else ""
-            return [Change(path, old, f"{old[: found.start()]}{lead}{block}{old[found.end() :]}")]
+            return [FileChange(path, old, f"{old[: found.start()]}{lead}{block}{old[found.end() :]}")]
         if NAME in named(value.get(self.table)):
             return []  # the user's own entry of that name
         new = f"{old}\n{block}"
@@ -254,9 +254,9 @@ class TomlConfig(msgspec.Struct, frozen=True):
             tomllib.loads(new)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise _unusable(path, "used", f"[{self.table}.{NAME}] cannot be added to it ({error})") from error
-        return [Change(path, old, new)]
+        return [FileChange(path, old, new)]
 
-    def removed(self, project: str) -> list[Change]:
+    def removed(self, project: str) -> list[FileChange]:
         path = inside(project, self.path)
         old = read_config(path)
         found = self._block().search(old) if old is not None else None
@@ -264,7 +264,7 @@ class TomlConfig(msgspec.Struct, frozen=True):
             return []
         rest = old[: found.start()] + old[found.end() :]
         # A block without a line break before it is the start of a file that we created.
-        return [Change(path, old, rest if rest or found[0].startswith("\n") else None)]
+        return [FileChange(path, old, rest if rest or found[0].startswith("\n") else None)]
 
     def without_server(self) -> TomlConfig | None:
         return None if self.is_server else self

@@ -1,4 +1,5 @@
-"""Native sessions that we write: verified by reading them back, and captured again exactly as they were written.
+"""Native sessions that we write: verified by reading them back, and captured again exactly as they were written. And
+the images inside a transcript, which are found by the references that its adapter made: `KEY#RECORD/NUMBER`.
 
 `Mark` is a field of ours in the tool's records. For tools that do not keep such fields, a file in cortext's data folder
 lists the messages of a session: how each is read, and the message of the conversation that it was made from. Where
@@ -7,14 +8,17 @@ records can hold `Mark`, use that instead, because it is copied together with th
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import json
 import os
 import uuid
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -22,7 +26,8 @@ from cortext.errors import CortextError, DamagedData
 from cortext.io import durable
 from cortext.model.message import Message
 from cortext.model.turns import essence, standalone
-from cortext.tools.base import Counts
+from cortext.tools.base import Counts, Transcript
+from cortext.tools.shared.lines import ForeignLines
 
 T = TypeVar("T")
 
@@ -113,7 +118,7 @@ def record_id(names: uuid.UUID, source: Message | None, number: int, parent: str
 _LARGEST = 1 << 30
 
 
-class _Line(msgspec.Struct, omit_defaults=True):
+class _KeptLine(msgspec.Struct, omit_defaults=True):
     digest: str  # of the message as the tool's session is read
     message: Message | None = None  # None: we added it, the conversation has no such message
 
@@ -128,7 +133,7 @@ def save_list(path: str, as_read: Sequence[Message], made_from: Sequence[Message
     """Save which message each message of a new session was made from. Both sequences have the same length."""
     durable.ensure_folder(os.path.dirname(path))
     lines = (
-        _Line(_digest(read), standalone(original) if original is not None else None)
+        _KeptLine(_digest(read), standalone(original) if original is not None else None)
         for read, original in zip(as_read, made_from, strict=True)
     )
     durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in lines))
@@ -151,7 +156,7 @@ class Restored:
     def of(cls, messages: Iterable[Message], pairs: Iterable[tuple[Message, Message | None]]) -> Restored:
         """Return the same for a session whose beginning is known: each message as read, and what it was made from."""
         restored = cls(messages, "")
-        restored._lines = [_Line(_digest(read), original) for read, original in pairs]
+        restored._lines = [_KeptLine(_digest(read), original) for read, original in pairs]
         return restored
 
     def __iter__(self) -> Iterator[Message]:
@@ -172,7 +177,7 @@ class Restored:
             expected = next(remaining, None)
 
 
-def _load(path: str) -> list[_Line]:
+def _load(path: str) -> list[_KeptLine]:
     """Return the list; what cannot be read ends it, and the messages after that count as new."""
     try:
         data = durable.read_file(path, _LARGEST)
@@ -181,7 +186,7 @@ def _load(path: str) -> list[_Line]:
     lines = []
     for line in data.splitlines():
         try:
-            lines.append(msgspec.json.decode(line, type=_Line))
+            lines.append(msgspec.json.decode(line, type=_KeptLine))
         except msgspec.MsgspecError:
             break
     return lines
@@ -237,3 +242,76 @@ def encode(value: Any) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:  # a lone surrogate, which JSON can only represent as an escape
         return json.dumps(value).encode("ascii")
+
+
+class Position(NamedTuple):
+    """Where an image is: in which record, and what follows the record's id in the reference."""
+
+    ref: str
+    record: str
+    rest: list[str]
+
+
+Pick = Callable[[dict[str, Any], list[str]], str | None]  # the base64 of the image in a record
+
+
+def positions(key: str, refs: AbstractSet[str]) -> list[Position]:
+    """Return the references that point into the transcript with this key."""
+    found = [ref.removeprefix(f"{key}#").split("/") for ref in sorted(refs) if ref.startswith(f"{key}#")]
+    return [Position(f"{key}#{'/'.join(steps)}", steps[0], steps[1:]) for steps in found if steps[0] and steps[1:]]
+
+
+def in_lines(transcript: Transcript, refs: AbstractSet[str], pick: Pick) -> dict[str, bytes]:
+    """Return the images of a transcript of JSON Lines; only the lines of the wanted records are decoded."""
+    targets = positions(transcript.key, refs)
+    found: dict[str, bytes] = {}
+    if not targets:
+        return found
+    for line in ForeignLines(transcript.path, 0, Counts()):
+        for position in targets:
+            if position.ref not in found and f'"{position.record}"'.encode() in line:
+                for record in _objects(line):
+                    if data := decoded(pick(record, position.rest) if position.record in _ids(record) else None):
+                        found[position.ref] = data
+    return found
+
+
+def decoded(data: str | None) -> bytes:
+    """Return the bytes of a base64 text, also of a `data:` URL; empty if it is not valid."""
+    if not data:
+        return b""
+    try:
+        return b64decode(data.partition("base64,")[2] if data.startswith("data:") else data, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def values_of(value: Any, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects at any depth that have this field, in order."""
+    if isinstance(value, dict):
+        if name in value:
+            yield value
+        for inner in value.values():
+            yield from values_of(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from values_of(inner, name)
+
+
+def nth(images: Iterator[str], number: str) -> str | None:
+    """Return the image of this number."""
+    return next((image for index, image in enumerate(images) if str(index) == number), None)
+
+
+def _objects(line: bytes) -> list[dict[str, Any]]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    return [value] if isinstance(value, dict) else []
+
+
+def _ids(record: dict[str, Any]) -> set[Any]:
+    payload = record.get("payload")
+    inner = payload if isinstance(payload, dict) else {}
+    return {each for each in (record.get("id"), record.get("uuid"), inner.get("id")) if isinstance(each, str)}

@@ -2,9 +2,9 @@
 
     class Pi(HasReader, HasWriter, HasSettings, LocalTool):
         name = "pi"
-        reader = Part("cortext.tools.pi.read:PiReader")
-        writer = Part("cortext.tools.pi.write:PiWriter")
-        settings = Part("cortext.tools.pi.write:PiSettings")
+        reader = LazyPart("cortext.tools.pi.read:PiReader")
+        writer = LazyPart("cortext.tools.pi.write:PiWriter")
+        settings = LazyPart("cortext.tools.pi.write:PiSettings")
 
 A part is imported when one of its methods is first called, and is created with the adapter: a hook does not import what
 writes sessions. The classes `Has…` give the adapter the methods of the protocols, so that `isinstance` and mypy see
@@ -46,7 +46,7 @@ _Tool = TypeVar("_Tool")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-class Part:
+class LazyPart:
     """A part of an adapter, given as `module:Class`."""
 
     def __init__(self, place: str) -> None:

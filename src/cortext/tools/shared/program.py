@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 from collections.abc import Iterator, Mapping, Sequence
+from glob import escape, glob
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -91,11 +93,9 @@ class Program:
         return _versions[key]
 
     def _reported_version(self, path: str) -> str:
-        import subprocess
-
         try:
             output = run([path, "--version"], self.environ, cwd=os.sep, seconds=_VERSION_SECONDS, env=self._version_env)
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError:
             return ""
         found = _VERSION.search(output.out) or _SHORT_VERSION.search(output.out)
         return found[0] if found else ""
@@ -106,9 +106,8 @@ def run(
 ) -> Output:
     """Run a program to its end, without our own environment variables and with `env` added.
 
-    Raise subprocess.TimeoutExpired if it takes longer. Processes that it started and left running are killed.
+    Raise TimeoutError if it takes longer. Processes that it started and left running are killed.
     """
-    import signal
     import subprocess
     import tempfile
 
@@ -125,6 +124,8 @@ def run(
         )
         try:
             process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"{argv[0]} did not end within {seconds:g} s") from error
         finally:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -168,8 +169,6 @@ def _packaged_version(real: str, package: str) -> str:
 
 def _distributed_version(real: str, distribution: str) -> str:
     """Return the version of a Python package in the environment that a program belongs to; empty if it is unknown."""
-    from glob import escape, glob
-
     environment = escape(os.path.dirname(os.path.dirname(real)))
     pattern = f"{distribution.replace('-', '_')}-*.dist-info"
     found = glob(os.path.join(environment, "lib", "python3*", "site-packages", pattern)) if distribution else []

@@ -1,17 +1,22 @@
-"""What readings have in common: of simple formats, where everything is read every time, and of files whose records form
-a tree, which are read as a stream, from where the last reading ended. No record is fatal.
+"""What readings have in common: of simple formats, where everything is read every time; of files with a record in each
+line; and of those whose records form a tree. Both are read as a stream, from where the last reading ended. No record
+is fatal.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from cortext.errors import CortextError
+from cortext.io import new_files
 from cortext.model.message import ASSISTANT, BEGINNING, Message, is_empty_message
-from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.base import About, Counts, Transcript, TranscriptReading
 from cortext.tools.shared.building import MessageBuilder
+from cortext.tools.shared.folders import listing, of_project, transcript_of
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     RECORD_ERRORS,
@@ -24,6 +29,7 @@ from cortext.tools.shared.lines import (
     usable,
 )
 from cortext.tools.shared.native import RunMark
+from cortext.tools.shared.program import LocalTool
 
 T = TypeVar("T")
 
@@ -57,10 +63,75 @@ class WholeReading:
         place_named(self.counts, f"{self.transcript.path}: {where}")
 
 
-# ── trees ──────────────────────────────────────────────────────────────────────────────────────────
+# ── a file with a record in each line ──────────────────────────────────────────────────────────────
 
 
 R = TypeVar("R")
+
+
+class LineReading(Generic[R]):
+    """The messages of a file, from where the last reading ended. A subclass says which messages a record contains."""
+
+    record: type[R]  # every field with a default
+
+    def __init__(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> None:
+        self.transcript = transcript
+        self.about = About(project=transcript.project)
+        self.counts = Counts()
+        self.cursor: dict[str, Any] | None = None
+        self._start = (usable(cursor, transcript.path) or {"offset": 0})["offset"]
+
+    def messages(self, record: R) -> Iterable[Message]:
+        """Return the messages of a record; note what it says about the conversation, or why it contains none."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Message]:
+        lines, decoder = ForeignLines(self.transcript.path, self._start, self.counts), msgspec.json.Decoder(self.record)
+        for line in lines:
+            for record in lines.decode(line, decoder, self.record):
+                yield from self.messages(record)
+        self.cursor = {"offset": lines.end, "seen": fingerprint(self.transcript.path, lines.end)}
+
+
+class LineTool(LocalTool, Generic[R]):
+    """A tool that keeps each conversation in such a file, all in one folder; the first record says which one it is."""
+
+    name: str
+    folder: str
+    reading: Callable[[Transcript, dict[str, Any] | None], TranscriptReading]
+    record: type[R]
+
+    def identity(self, first: R) -> tuple[str, str]:
+        """Return the key and the project of the conversation that begins with this record; no key if none does."""
+        raise NotImplementedError
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield every conversation, or those of one project."""
+        paths = (os.path.join(self.folder, name) for name in listing(self.folder))
+        return of_project(map(self.transcript_at, paths), project)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the conversation in this file, which may be a copy in another folder."""
+        try:
+            lines = ForeignLines(path, 0, Counts())
+            first = lines.decode(next(iter(lines), b""), msgspec.json.Decoder(self.record), self.record)
+            status = os.stat(path)
+        except (OSError, CortextError):  # a folder, a link, or no longer there
+            return None
+        key, project = self.identity(first[0]) if first else ("", "")
+        return transcript_of(self.name, key, path, project, status) if key else None
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
+        """Return the messages; with a cursor, only those that were added since."""
+        return self.reading(transcript, cursor)
+
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
+        """Copy the file unchanged, because the tool may delete its own."""
+        new_files.mirror_file(transcript.path, target, later)
+
+
+# ── trees ──────────────────────────────────────────────────────────────────────────────────────────
+
 
 _KEPT_OWNERS = 8
 _KEPT_CALLS = 64

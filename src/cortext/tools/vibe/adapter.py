@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import text_of
 from cortext.tools.shared.folders import is_uuid, listing
-from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part
+from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
 CURRENT = "CURRENT"  # names the newest state of a session of Vibe 3
@@ -33,9 +33,9 @@ class Vibe(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
     session_variable = ""
     install_command = "uv tool install mistral-vibe"
 
-    reader = Part("cortext.tools.vibe.store:VibeReader")
-    writer = Part("cortext.tools.vibe.write:VibeWriter")
-    settings = Part("cortext.tools.vibe.write:VibeSettings")
+    reader = LazyPart("cortext.tools.vibe.store:VibeReader")
+    writer = LazyPart("cortext.tools.vibe.write:VibeWriter")
+    settings = LazyPart("cortext.tools.vibe.write:VibeSettings")
 
     @property
     def default_folder(self) -> str:

@@ -19,7 +19,7 @@ from cortext.errors import DamagedData, SessionExists, UsageError
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Change, Text, Turn, Turns, standalone, whole_characters
+from cortext.model.turns import Difference, Text, Turn, Turns, standalone, whole_characters
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.bundle import pieces_in
@@ -170,7 +170,7 @@ class Rendering:
         lines: list[Json] = []
         for result in turn.results:
             if result.is_error and result.part is not None:
-                self.normal.note(Change.ERROR_FLAG)
+                self.normal.note(Difference.ERROR_FLAG)
             lines.append(
                 {"role": "tool", "content": result.output, "name": result.call.name, "tool_call_id": result.call.id}
             )

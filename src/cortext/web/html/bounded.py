@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -85,7 +84,7 @@ def run(work: Callable[..., str], *values: Any) -> str:
     if threading.current_thread() is threading.main_thread():
         return work(*values)
     try:
-        process = _waiting() or _started()
+        process = _waiting() or _started(work.__module__)
         answer = _asked(process, pickle.dumps((work, values)))
     except (OSError, EOFError, ValueError, pickle.PicklingError):
         return work(*values)  # unformatted; and if it failed there, the error is raised here
@@ -96,9 +95,9 @@ def run(work: Callable[..., str], *values: Any) -> str:
     return answer
 
 
-def warm() -> None:
-    """Start a process for the first request."""
-    _idle.append(_started())
+def warm(work: Callable[..., str]) -> None:
+    """Start a process for the first request, which will be this function's."""
+    _idle.append(_started(work.__module__))
 
 
 def _waiting() -> subprocess.Popen[bytes] | None:
@@ -110,9 +109,10 @@ def _waiting() -> subprocess.Popen[bytes] | None:
     return None
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _started(module: str) -> subprocess.Popen[bytes]:
+    """Start a process that has imported a module before the first question."""
     return subprocess.Popen(
-        [sys.executable, "-c", f"from {__name__} import answer; answer()"],
+        [sys.executable, "-c", f"import {module}; from {__name__} import answer; answer()"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
 
@@ -149,7 +149,6 @@ def _read(stream: Any) -> bytes:
 def answer() -> None:
     """Answer questions until the input ends, as it does with the server."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import_module("cortext.web.html.message")  # before the first question
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     while True:
         try:

@@ -185,6 +185,11 @@ def html(shown: Sequence[Item] | Iterator[Item]) -> Markup:
     return Markup(load_template("html/messages.html").render(items=list(shown)))
 
 
+def warm() -> None:
+    """Start a process that renders the first messages."""
+    bounded.warm(_rendered)
+
+
 def render(
     messages: Sequence[Message],
     addresses: Addresses,

@@ -10,8 +10,9 @@ from cortext.faces.terminal.run import Command, load_command
 from cortext.model.query import Query
 from cortext.safety import terminal
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # most words are completed without a list, and without a store
     from cortext.services.library.listing import Listing
+    from cortext.wiring.stores import Stores
 
 _SCRIPTS = {
     "bash": """_cortext() {
@@ -108,11 +109,9 @@ def _values(actions: list[Action], words: list[str]) -> list[str]:
 
 
 def _listing() -> Listing:
-    # Most words are completed without a list.
     from cortext.faces.cortext.commands._listing import fresh_listing
-    from cortext.wiring.stores import Stores
 
-    return fresh_listing(Stores(only_reads=True)).reachable()
+    return fresh_listing(_stores()).reachable()
 
 
 def _sessions() -> list[str]:
@@ -128,9 +127,14 @@ def _tags() -> list[str]:
 
 def _types() -> list[str]:
     from cortext.services.workspace import registry
+
+    return sorted(registry.load(_stores().here()).types)
+
+
+def _stores() -> Stores:
     from cortext.wiring.stores import Stores
 
-    return sorted(registry.load(Stores(only_reads=True).here()).types)
+    return Stores(only_reads=True)
 
 
 COMPLETION = Command(completion_parser, run_completion)

@@ -9,16 +9,29 @@ from argparse import ArgumentParser
 
 import msgspec
 
+from cortext.errors import StoreUnreachable
+from cortext.faces.cortext.commands.rescue import offer
 from cortext.faces.terminal.args import stores_for
-from cortext.faces.terminal.output import paint
+from cortext.faces.terminal.output import folded, paint
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
+from cortext.model.wording import amount
 from cortext.safety import terminal
-from cortext.services.capture import uncaptured
+from cortext.services.capture import first_turns, uncaptured
 from cortext.services.capture.rescue import Rescue
-from cortext.services.workspace.installed_tools import ToolHere, overview
-from cortext.wiring.stores import Stores
-from cortext.wiring.tools import tools
+from cortext.services.capture.transcripts import any_of
+from cortext.services.doctor import (
+    UNREACHABLE,
+    StoreReport,
+    examine,
+    purge_findings,
+    uncaptured_findings,
+    workspace_findings,
+)
+from cortext.services.projects.workspaces import PROGRAM
+from cortext.services.workspace.installed_tools import ToolHere, detect_all, overview, untested
+from cortext.wiring.stores import WORKSPACE, Stores
+from cortext.wiring.tools import tool, tools
 
 
 def doctor_parser() -> ArgumentParser:
@@ -39,7 +52,6 @@ def doctor_parser() -> ArgumentParser:
 
 def run_doctor(arguments: list[str]) -> int:
     """Examine, print, and return 3 if something is damaged."""
-    # A plain `doctor` is often the first command that a user runs: load only what it needs.
     options = doctor_parser().parse_args(arguments) if arguments else None
     as_json, full = (options.json, options.full) if options else (False, False)
     locations = Stores(only_reads=True).locations()
@@ -48,16 +60,72 @@ def run_doctor(arguments: list[str]) -> int:
     if not any(location.exists for location in locations) and not uncaptured.failures() and not _any_transcripts():
         print("[]" if as_json else "Nothing is stored yet, so there is nothing to check. Start with `cortext demo`.")
         return 0
-    from cortext.faces.cortext.commands._doctor_report import run_full
-
-    return run_full(as_json=as_json, full=full)
+    return _run_full(as_json=as_json, full=full)
 
 
 def _any_transcripts() -> bool:
     """Whether an AI tool has a conversation on this machine, which it may be about to delete."""
-    from cortext.services.capture.transcripts import any_of
-
     return any_of(tools())
+
+
+def _run_full(*, as_json: bool, full: bool = False) -> int:
+    """Examine every store and print the report; return 3 if something is damaged, 9 if a server does not answer.
+
+    1: the settings file of this workspace cannot be used.
+    """
+    stores = stores_for() if as_json else Stores(only_reads=True)
+    installed = tools()
+    examined = []
+    away: dict[str, StoreUnreachable] = {}
+    for store in stores.all():
+        examined.append(examine(store, full=full, away=away))
+        if store.kind == WORKSPACE:
+            examined[-1].findings += workspace_findings(store, installed, PROGRAM)
+    first_turns.judge_smaller(tool)
+    examined += uncaptured_findings()
+    rescue = Rescue(stores.capture, installed)
+    examined += purge_findings(rescue.warnings, rescue.notes)
+    findings = [finding for report in examined for finding in report.findings]
+    damaged = any(finding.level == "damage" for finding in findings)
+    unreachable = any(finding.level == UNREACHABLE for finding in findings)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
+    else:
+        for report in examined:
+            _print(report)
+        for line in stores.settings.warnings():
+            print(f"{paint('warning', 'yellow')}  {terminal.line(line)}")
+        for adapter, detected in zip(installed, detect_all(installed), strict=True):
+            if note := untested(adapter, detected):
+                print(f"{paint('!', 'yellow')} {terminal.line(note)}")
+        is_fine = not findings and not stores.settings.broken
+        result = "No problems found." if is_fine else "Nothing is damaged; see the warnings above."
+        result = "A server does not answer; nothing else is damaged." if unreachable else result
+        print("Something is damaged: run the commands above." if damaged else result)
+        if rescue.work and sys.stdin.isatty() and sys.stdout.isatty():
+            offer(rescue)
+    if damaged or unreachable:
+        return 3 if damaged else StoreUnreachable.exit_status
+    return 1 if stores.settings.broken else 0
+
+
+def _print(report: StoreReport) -> None:
+    mark = paint("✓", "green") if all(f.level == "warning" for f in report.findings) else paint("✗", "red")
+    name = paint(terminal.line(report.store), "bold")
+    counts = f"{amount(report.sessions, 'session')}, {amount(report.messages, 'message')}"
+    counts = "not known" if any(finding.level == UNREACHABLE for finding in report.findings) else counts
+    print(f"{mark} {name} ({report.kind}): {counts}")
+    print(paint(f"    {terminal.line(report.path)}", "dim"))
+    if report.since:
+        print(paint(f"    counted what was active since {report.since[:13]}h; --full reads everything", "dim"))
+    for finding in report.findings:
+        colour = "yellow" if finding.level == "warning" else "red"
+        what = f"{finding.session}: {finding.what}" if finding.session else finding.what
+        text = folded(terminal.line(what), first=len(f"    {finding.level}  "), indent=12)
+        print(f"    {paint(finding.level, colour)}  {text}")
+        if finding.todo:
+            text = folded(terminal.line(finding.todo), first=len("            do: "), indent=16)
+            print(f"            {paint('do:', 'dim')} {text}")
 
 
 def warn_if_not_on_path() -> bool:

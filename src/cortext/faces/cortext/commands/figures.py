@@ -23,9 +23,8 @@ from cortext.model.wording import amount, listed
 from cortext.safety import terminal
 from cortext.services.cost.prices import Prices, money
 from cortext.services.cost.report import KINDS, MONDAY, TIMES, CostReport, CostSum, Ledger, report
-from cortext.services.library.activity import work
+from cortext.services.library.activity import Stats, Tally, last_days, ranked, work
 from cortext.services.library.listing import Listing
-from cortext.services.library.stats import Stats, Tally, last_days, ranked
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 EIGHTHS = " ▏▎▍▌▋▊▉"

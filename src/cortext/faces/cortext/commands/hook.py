@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from cortext.config import folders
 from cortext.io import durable
 from cortext.model import clock
 from cortext.safety.secrets.masking import mask
+
+if TYPE_CHECKING:
+    from cortext.wiring.stores import Stores
 
 LARGEST_EVENT = 64 << 20  # bytes
 
@@ -25,13 +29,12 @@ def run(arguments: list[str]) -> int:
         payload = sys.stdin.buffer.read(LARGEST_EVENT)
         from cortext.services.events.hooks import handle
         from cortext.services.projects.workspaces import adopt_workspace
-        from cortext.wiring import tools
-        from cortext.wiring.stores import Stores
+        from cortext.wiring import stores, tools
 
         def stores_at(folder: str) -> Stores:
-            stores = Stores(folder)
-            adopt_workspace(stores.workspace)
-            return stores
+            opened = stores.Stores(folder)
+            adopt_workspace(opened.workspace)
+            return opened
 
         answer = handle(stores_at, tools.hooks(arguments[0] if arguments else ""), payload)
         if answer:
@@ -45,12 +48,11 @@ def run(arguments: list[str]) -> int:
 def _record_failure(arguments: list[str], error: BaseException) -> None:
     """Have `list`, `doctor` and the next command report that this hook failed, unless that is recorded already."""
     try:
-        from cortext.services.capture import uncaptured
-        from cortext.services.capture.intake import reason_of
+        from cortext.services.capture import intake, uncaptured
         from cortext.services.events.hooks import FAILURE_RECORDED
 
         if isinstance(error, Exception) and FAILURE_RECORDED not in getattr(error, "__notes__", ()):
-            tool, why = arguments[0] if arguments else "", f"its hook failed: {reason_of(error)}"
+            tool, why = arguments[0] if arguments else "", f"its hook failed: {intake.reason_of(error)}"
             uncaptured.record(tool, "", "", why, hook=True)
     except Exception as second:
         print(f"cortext: {second}", file=sys.stderr)
