@@ -144,9 +144,16 @@ class Stores:
         from cortext.services.projects.safety_copies import adopt_from_branches, copied
 
         found = copied(location.root)
-        if found is not None:
-            adopt_from_branches(found, partial(self._safety_copies, found))
+        if found is not None and (problem := adopt_from_branches(found, partial(self._safety_copies, found))):
+            notices.add([f"{problem}: they may be missing; `cortext doctor` gives it more time"])
         return found
+
+    def ask_git_again(self, root: str) -> str:
+        """Ask git, with much time, what it failed to say about a workspace's branches; return how it fails again."""
+        from cortext.services.projects.safety_copies import branches_without_answer, copied
+
+        found = copied(root)
+        return branches_without_answer(found, partial(self._safety_copies, found)) if found is not None else ""
 
     def _safety_copies(self, found: Copied) -> SafetyCopies:
         from cortext.store.files.safety_copies import SafetyCopies

@@ -39,9 +39,10 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
     examined = []
     away: dict[str, StoreUnreachable] = {}
     for store in stores.all():
+        unanswered = stores.ask_git_again(store.root) if store.kind == WORKSPACE else ""
         examined.append(examine(store, full=full, away=away))
         if store.kind == WORKSPACE:
-            examined[-1].findings += workspace_findings(store, tools, PROGRAM)
+            examined[-1].findings += workspace_findings(store, tools, PROGRAM, unanswered)
     first_turns.judge_smaller(tool_of)
     examined += uncaptured_findings()
     rescue = Rescue(stores.capture, tools)
