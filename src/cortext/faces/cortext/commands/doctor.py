@@ -16,7 +16,7 @@ from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.rescue import Rescue
-from cortext.services.workspace.installed_tools import ToolHere, overview
+from cortext.services.workspace.installed_tools import ToolHere, overview, when_run
 from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tools
 
@@ -129,14 +129,11 @@ def run_tools(arguments: list[str]) -> int:
         print(table(heads, lines, styles=("cyan",)))
     if others := ", ".join(row.name for row in rows if row not in here and row.name not in alarms):
         print(f"Not installed, and without conversations here: {others}")
-    if pairs := [row.pairs for row in rows if row.pairs is not None]:
-        passed, tested, date = (
-            sum(p.passed_to for p in pairs),
-            sum(p.run_to for p in pairs),
-            max(p.date for p in pairs),
-        )
+    if pairs := {row.name: row.pairs for row in rows if row.pairs is not None}:
+        passed, tested = sum(found.passed_to for found in pairs.values()), sum(found.run_to for found in pairs.values())
         possible = sum("resume" in row.supported for row in rows) ** 2
-        print(f"Tested resumes from one tool in another: {tested} of {possible} pairs, {passed} passed, last on {date}")
+        said = f"{tested} of {possible} pairs, {passed} passed, {when_run(pairs)}"
+        print(f"Tested resumes from one tool in another: {said}")
     for text in itertools.chain.from_iterable(alarms.values()):
         print(f"{paint('!', 'yellow')} {terminal.line(text)}")
     for item in endangered.values():
