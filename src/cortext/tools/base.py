@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # a hook writes no session, and does without
     from cortext.model.turns import Turns
 
 __all__ = [
+    "EXAMPLE_KEY",
     "About",
     "Collection",
     "CommandFile",
@@ -166,6 +167,9 @@ class Withheld(msgspec.Struct, kw_only=True):
     changed: dict[str, int] = {}
 
 
+EXAMPLE_KEY = "NEW"  # stands for the id of a session that is yet to be written
+
+
 class Launch(msgspec.Struct, kw_only=True):
     """How to start a tool. The caller executes it in its own process, so that the tool gets the terminal."""
 
@@ -173,6 +177,7 @@ class Launch(msgspec.Struct, kw_only=True):
     cwd: str
     env: dict[str, str] = {}  # added to the caller's environment
     changed: list[str] = []  # files of the project that got entries of ours, which the tool needs to resume
+    note: str = ""  # what was asked for and is not done
 
 
 class Purge(msgspec.Struct, kw_only=True):
