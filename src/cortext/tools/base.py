@@ -10,6 +10,7 @@ are optional, and services ask with `isinstance`:
     Rewinds        says that its user has taken messages back: the check after a resume
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
+    ShowsNotes     shows its user a line with the answer to an event
     UserHooks      runs hooks only from the user's own settings: init asks before it changes them
     Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.answer`)
     Purges         deletes its own conversations after a time: rescue, doctor, tools

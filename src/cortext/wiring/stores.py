@@ -139,21 +139,24 @@ class Stores:
 
     def _copied(self, location: Location) -> Copied | None:
         """Return where the safety copies of a workspace are, with those that only another branch had; else None."""
-        if location.kind != WORKSPACE:
-            return None
-        from cortext.services.projects.safety_copies import adopt_from_branches, copied
-
-        found = copied(location.root)
-        if found is not None and (problem := adopt_from_branches(found, partial(self._safety_copies, found))):
+        found, problem = self._looked_at(location)
+        if problem:
             notices.add([f"{problem}: they may be missing; `cortext doctor` gives it more time"])
         return found
 
     def ask_git_again(self, root: str) -> str:
         """Ask git, with much time, what it failed to say about a workspace's branches; return how it fails again."""
-        from cortext.services.projects.safety_copies import branches_without_answer, copied
+        return self._looked_at(_workspace_location(root), is_patient=True)[1]
 
-        found = copied(root)
-        return branches_without_answer(found, partial(self._safety_copies, found)) if found is not None else ""
+    def _looked_at(self, location: Location, *, is_patient: bool = False) -> tuple[Copied | None, str]:
+        if location.kind != WORKSPACE:
+            return None, ""
+        from cortext.services.projects.safety_copies import adopt_from_branches, copied
+
+        found = copied(location.root)
+        if found is None:
+            return None, ""
+        return found, adopt_from_branches(found, partial(self._safety_copies, found), is_patient=is_patient)
 
     def _safety_copies(self, found: Copied) -> SafetyCopies:
         from cortext.store.files.safety_copies import SafetyCopies

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cortext.store.files.safety_copies import SafetyCopies
 
 # For the history of the branches, in a command and in `cortext doctor`; and after no answer, the time to the next try.
-_MOST_SECONDS, _DOCTORS_SECONDS, _PAUSE = 5.0, 120.0, 600.0
+_MOST_SECONDS, _PATIENT_SECONDS, _PAUSE = 5.0, 120.0, 600.0
 _LOG = re.compile(
     rf"({CONVERSATIONS}/[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}/[a-z0-9][a-z0-9_-]{{0,95}})/{re.escape(SESSION)}/messages\.jsonl"
 )
@@ -112,28 +112,19 @@ def workspaces_with_copies(known: Iterable[str]) -> Iterator[str]:
             yield existing[0]
 
 
-def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies]) -> str:
+def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies], *, is_patient: bool = False) -> str:
     """Keep copies of sessions that only other branches have: held before there were copies, or fetched from elsewhere.
 
     Git is asked only when a branch or what is checked out has changed. A session that the branch in the work tree once
-    had is removed from it on purpose. Returned is what the user is told if git failed; it is asked again a while later.
+    had is removed from it on purpose. Returned is what the user is told if git failed. It is asked again a while later,
+    or at once, with much time, by who `is_patient`.
     """
     seen = _BranchRecord.of(found)
-    if time.time() - seen.failed_at < _PAUSE:
-        return ""
-    return _look_at_branches(found, copies, seen, _MOST_SECONDS)
-
-
-def branches_without_answer(found: Copied, copies: Callable[[], SafetyCopies]) -> str:
-    """Ask git again, with much time, if its last answer about the branches failed; return why it failed again."""
-    seen = _BranchRecord.of(found)
-    return _look_at_branches(found, copies, seen, _DOCTORS_SECONDS) if seen.failed_at else ""
-
-
-def _look_at_branches(found: Copied, copies: Callable[[], SafetyCopies], seen: _BranchRecord, seconds: float) -> str:
     now = _fingerprint(found)
-    if seen.fingerprint == now and not seen.failed_at:
+    is_answered = seen.fingerprint == now and not seen.failed_at
+    if is_answered or (not is_patient and time.time() - seen.failed_at < _PAUSE):
         return ""
+    seconds = _PATIENT_SECONDS if is_patient and seen.failed_at else _MOST_SECONDS
     from cortext.services.projects.git import Git
 
     git = Git(found.root)
