@@ -163,8 +163,9 @@ def test_tools_says_what_is_supported_and_which_pairs_were_proven(
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert listed["claude"]["supported"] == ["read", "resume", "hooks"]
     assert (listed["aider"]["supported"], listed["droid"]["supported"]) == (["read", "resume"], ["read"])
+    code = installed_tools.code_of("claude")
     counts = {"run_from": 2, "passed_from": 1, "run_to": 2, "passed_to": 2}
-    assert listed["claude"]["pairs"] == {"version": "1", "date": "2026-11-18", **counts}
+    assert listed["claude"]["pairs"] == {"version": "1", "date": "2026-11-18", "code": code, **counts}
     assert listed["pi"]["pairs"] is None
     assert run(["tools"]) == 0
     lines = capsys.readouterr().out.splitlines()

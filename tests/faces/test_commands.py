@@ -410,7 +410,8 @@ def test_delete_and_restore(demo: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert not folder.exists()
     assert _here(capsys, "show", "007").code == 1
     assert said[1] in _here(capsys, "restore").out
-    assert _here(capsys, "restore", said[2]).out == "Restored 007-plan-japan-in-may (20 messages).\n"
+    back = f'Restored 007-plan-japan-in-may ("Two weeks in Japan") in {demo}, 20 messages.\n'
+    assert _here(capsys, "restore", said[2]).out == back
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     _here(capsys, "delete", "007")
     assert _here(capsys, "restore", said[1]).code == 0, "by its id too"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 from collections.abc import Callable
@@ -299,6 +300,32 @@ def test_what_another_branch_has_is_listed_although_it_was_never_copied(pond: Pa
     assert cortext("list", cwd=pond).code == 0 and stamp.stat().st_mtime_ns == changed
     git(pond, "merge", "-q", "feature")
     assert [row.get("place") for row in cortext("list", "--json", cwd=pond).json] == [None]
+
+
+@pytest.mark.req("STORE-03")
+def test_a_git_that_fails_to_read_the_branches_is_named_and_asked_again(
+    pond: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(pond, "checkout", "-qb", "feature")
+    held(pond)
+    git(pond, "checkout", "-q", "main")
+    shutil.rmtree(copies_folder())
+    # As slow as a long history on a slow disk: the exit status is that of a command that ran past its time.
+    wrapper = tmp_path / "bin/git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\ncase "$*" in *" log --stdin"*) exit 124;; esac\nexec {shutil.which("git")} "$@"\n')
+    wrapper.chmod(0o755)
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{path}")
+    first = cortext("list", cwd=pond)
+    shown = first.err + cortext("list", cwd=pond).err
+    assert shown.count("git did not say within 5 s which conversations only other branches of") == 1, shown
+    ailing = cortext("doctor", cwd=pond)
+    assert "git did not say within 120 s" in ailing.out and "run `git gc`" in ailing.out
+    monkeypatch.setenv("PATH", path)
+    assert "git did not say" not in cortext("doctor", cwd=pond).out
+    (row,) = cortext("list", "--json", cwd=pond).json
+    assert row["place"] == "on branch feature"
 
 
 @pytest.mark.req("STORE-03")

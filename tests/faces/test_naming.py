@@ -195,7 +195,7 @@ def test_a_deleted_session_is_restored_by_the_same_name(name: str, workspace: Pa
     assert cortext("delete", name, cwd=workspace).code == 0
     for wanted in ("009", "", "001-x"):
         assert cortext("restore", wanted, cwd=workspace).code == 1
-    assert cortext("restore", name, cwd=workspace).out == f"Restored {API} (2 messages).\n"
+    assert cortext("restore", name, cwd=workspace).out.startswith(f"Restored {API} (")
 
 
 def test_a_name_of_several_deletions_is_refused_in_the_same_words_everywhere(workspace: Path, aur: Aur) -> None:

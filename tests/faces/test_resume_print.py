@@ -65,6 +65,17 @@ def test_a_dry_run_has_no_note_about_the_session_that_it_would_write(
     planned = cortext("resume", "001", "--ai", name, "--dry-run", "--json", cwd=folder).json
     assert planned["how"] == "a new native session" and planned["warnings"] == []
     assert len(planned["argv"]) > 1, "it is shown that there are arguments"
+    if name == "aider":
+        assert "--restore-chat-history" in planned["argv"], "its own options"
+
+
+@pytest.mark.req("SESS-004a")
+def test_a_model_that_continue_cannot_be_told_is_named(folder: Path) -> None:
+    words = ("resume", "001", "--ai", "continue", "--dry-run", "--json")
+    assert cortext(*words, "--model", "acme/heron-1", cwd=folder).json["warnings"] == []
+    assert cortext(*words, cwd=folder).json["warnings"] == []
+    (warning,) = cortext(*words, "--model", "heron-1", cwd=folder).json["warnings"]
+    assert warning.startswith("Continue starts with the model of its config, not with heron-1")
 
 
 @pytest.mark.req("SESS-004a")

@@ -139,6 +139,10 @@ def test_list_filters_and_orders(world: World) -> None:
 def test_similar_finds_sessions_about_the_same_subject(world: World) -> None:
     assert cortext("similar", "one", "--json", cwd=world.root).json[0]["session"]["id"] == "two"
     assert cortext("similar", "nobody", cwd=world.root).code == 1
+    log = next(world.root.glob("**/two/.session/messages.jsonl"))
+    log.write_bytes(b"not a line\n" + log.read_bytes())
+    assert cortext("list", cwd=world.root).code == 0
+    assert "1 session is damaged, so messages may be missing" in cortext("similar", "one", cwd=world.root).err
 
 
 @pytest.mark.req("STORE-01", "LOOK-02")

@@ -260,7 +260,7 @@ def test_similar_sessions_are_found_without_the_session_itself(world: World) -> 
     search = world.search()
     search.refresh()
     row = next(found.session for found in search.search(Query("birds", limit=9)).hits if found.session.id == "birds")
-    similar = [found.session.id for found in search.similar(row)]
+    similar = [found.session.id for found in search.similar(row).hits]
     assert similar[0] == "birds-too" and "birds" not in similar
 
 

@@ -365,10 +365,13 @@ def test_a_named_file_that_ends_within_a_record_is_imported_and_named_as_cut(hom
     assert f"{path}: ends within a record" in done.err
     checked(cortext("import", str(path), cwd=home), 0)
     assert "read in part" in checked(cortext("doctor", cwd=home), 0).out.replace("\n            ", "")
+    listed = checked(cortext("list", cwd=home), 0)
+    assert f"{path}: read in part since " in listed.err.replace("\n  ", ""), listed.err
 
     path.write_bytes(whole)
     assert checked(cortext("import", str(path), cwd=home), 0).err == ""
     assert "ends within" not in checked(cortext("doctor", cwd=home), 0).out
+    assert "read in part" not in checked(cortext("list", cwd=home), 0).err
 
 
 @pytest.mark.req("TRUE-06")

@@ -201,7 +201,7 @@ def test_a_search_on_the_phone_without_the_server_says_what_is_missing(
 
         patched.setattr(PostgresStore, "find", unanswered)
         answer = desk.do("/search herons")
-        assert answer.above == "Sessions are missing: no answer from db.example." and "Nothing found" in answer.text
+        assert answer.above == "Sessions are missing: no answer from db.example." and "Nothing was found" in answer.text
         patched.undo()
         answer = desk.do("/search herons")
         assert answer.above == "" and len(answer.hits) == 1

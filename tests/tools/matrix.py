@@ -30,9 +30,10 @@ import msgspec
 from tests.support.model_server import ModelServer
 from tests.support.pairs import Conversation
 from tests.tools import matrix_data, matrix_moves, matrix_newest
-from tests.tools.matrix_page import HOMES, ITSELF, RUNNERS, Row, page, versions
+from tests.tools.matrix_page import HOMES, ITSELF, RUNNERS, Row, page, versions, with_state
 from tests.tools.matrix_runs import WORK, copy, held_in, row_of
 
+from cortext.services.workspace.installed_tools import proven_pairs
 from cortext.tools import registry
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif not chosen.page:
         run(names, results, chosen.work, sources=sources, again=chosen.again)
     rows = results.all(names)
+    if names == known and not rows:  # no run is kept here: the page stays, and says how old it is
+        PAGE.write_text(with_state(PAGE.read_text(encoding="utf-8"), proven_pairs()), encoding="utf-8")
+        return 0
     if names == known:
         PAGE.write_text(page(names, rows, matrix_moves.tables(cases.all())), encoding="utf-8")
         matrix_data.write(rows)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.services.workspace.installed_tools import PAIRS, ProvenPairs
+from cortext.services.workspace.installed_tools import PAIRS, ProvenPairs, code_of
 
 
 class Result(Protocol):
@@ -44,7 +44,7 @@ def proven(rows: Sequence[Result]) -> dict[str, ProvenPairs]:
         pair = (row.source, row.target)
         pairs[pair] = pairs.get(pair, True) and row.passed
         for name, version in zip(pair, row.versions, strict=True):
-            tool = found.setdefault(name, ProvenPairs(version=version, date=row.date))
+            tool = found.setdefault(name, ProvenPairs(version=version, date=row.date, code=code_of(name)))
             tool.date = max(tool.date, row.date)
     for (source, target), passed in pairs.items():
         found[source].run_from += 1

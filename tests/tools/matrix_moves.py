@@ -17,7 +17,9 @@ from tests.support.desk import Desk
 from tests.support.losses import LOSSES, WITHOUT_LINES, problems_after_loss
 from tests.support.model_server import ModelServer
 from tests.support.moves import MOVES, Place, after_move, hold_about_a_note, make_project
-from tests.tools.matrix_page import RUNNERS, code_of, line, reason, short, table, versions
+from tests.tools.matrix_page import RUNNERS, line, reason, short, table, versions
+
+from cortext.services.workspace.installed_tools import code_of
 
 LIGHT = [name for name, runner in RUNNERS.items() if not PROGRAMS[runner].heavy]
 CASES = [*MOVES, *LOSSES]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 import msgspec
 from tests.support.ai_programs import PROGRAMS
 from tests.support.desk import MORE_NAMES, NAMES
 from tests.support.pairs import Outcome
+from tests.tools.matrix_data import proven
 
 from cortext.services.resume.receipt import NOTES
+from cortext.services.workspace.installed_tools import ProvenPairs, code_of, when_run
 from cortext.tools import registry
 
-SOURCES = Path(registry.__file__).parents[1]
-# What every pair uses, beside the adapters of its two tools.
-COMMON = ("tools/shared", "model/turns.py", "services/capture/copies.py", "services/resume")
+_STATE = "The pairs were run "
 RUNNERS = NAMES | MORE_NAMES
 FRESH, USED, ITSELF = "fresh", "used", "own"
 HOMES = {FRESH: "In a new home folder", USED: "Where the target was used before, with another provider"}
@@ -138,25 +137,19 @@ def versions(*names: str) -> tuple[str, ...]:
     return tuple(PROGRAMS[RUNNERS[name]].version for name in names)
 
 
-def code_files(*names: str) -> list[Path]:
-    """Return the files that carry conversations between these tools."""
-    adapters = ["/".join(registry.BUILT_IN[name].partition(":")[0].split(".")[1:-1]) for name in sorted(set(names))]
-    files = [path for part in (*adapters, *COMMON) for path in (SOURCES / part, *sorted((SOURCES / part).rglob("*")))]
-    return [path for path in files if path.suffix in (".py", ".js")]
+def state(pairs: Mapping[str, ProvenPairs]) -> str:
+    """Return the paragraph that says when the results were obtained, and whether the code has changed since."""
+    return f"{_STATE}{when_run(pairs)}." if pairs else f"{_STATE}with older code only."
 
 
-@cache
-def code_of(*names: str) -> str:
-    """Return a hash of the code that carries conversations between these tools, as it was when first asked for."""
-    code = hashlib.sha256()
-    for path in code_files(*names):
-        code.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
-    return code.hexdigest()[:16]
+def with_state(text: str, pairs: Mapping[str, ProvenPairs]) -> str:
+    """Return the page with that paragraph as it is now: the results themselves are kept in no repository."""
+    return re.sub(rf"^{_STATE}.*$", lambda _: state(pairs), text, count=1, flags=re.MULTILINE)
 
 
 def page(names: Sequence[str], rows: Sequence[Row], more: Sequence[str] = ()) -> str:
     """Return docs/pairs.md; `more` are the lines about moves and losses."""
-    lines = [INTRODUCTION, LEGEND]
+    lines = [INTRODUCTION, state(proven(rows)), "", LEGEND]
     for home, title in HOMES.items():
         cells = {(row.source, row.target): row for row in rows if row.home == home}
         passed = sum(row.passed for row in cells.values())

@@ -16,10 +16,11 @@ from tests.support.launching import captured_again, launched
 from tests.support.model_server import ModelServer, Request
 from tests.support.pairs import DATA, TURN_SECONDS, Conversation, copied, hold, imported
 from tests.support.runners import make_tool
-from tests.tools.matrix_page import ITSELF, RUNNERS, USED, Row, code_of, reason, versions
+from tests.tools.matrix_page import ITSELF, RUNNERS, USED, Row, reason, versions
 
 from cortext.services.library.stores import Found
 from cortext.services.resume.planning import OWN
+from cortext.services.workspace.installed_tools import code_of
 from cortext.wiring.stores import Stores
 
 # Outside of this repository, which the programs would take for their project.

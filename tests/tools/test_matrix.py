@@ -18,13 +18,12 @@ from tests.tools.matrix_page import (
     HOMES,
     ITSELF,
     RUNNERS,
-    SOURCES,
     USED,
     Row,
-    code_files,
-    code_of,
     page,
+    state,
     versions,
+    with_state,
 )
 
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
@@ -32,6 +31,7 @@ from cortext.model.session import Origin, Session
 from cortext.model.turns import Difference
 from cortext.services.resume.planning import NEW, Plan
 from cortext.services.resume.receipt import Receipt
+from cortext.services.workspace.installed_tools import SOURCES, ProvenPairs, code_files, code_of, proven_pairs
 
 NAMES = list(RUNNERS)
 OUTPUTS = {"1": "the heron stands still", "2": "seventeen"}
@@ -200,6 +200,17 @@ def test_a_result_of_older_code_is_shown_as_older_and_run_again(tmp_path: Path) 
     assert "2 of 4 pairs were run, 2 passed, on 2026-11-17; 1 of them older." in lines
     assert not is_done(results.get("claude", "pi", FRESH)) and is_done(results.get("pi", "claude", FRESH))
     assert {name: pairs.passed_to for name, pairs in proven(rows).items()} == {"claude": 1, "pi": 0}
+
+
+@pytest.mark.req("TRUE-01")
+def test_the_page_says_how_old_the_shipped_results_are() -> None:
+    text = Path("docs/pairs.md").read_text(encoding="utf-8")
+    assert with_state(text, proven_pairs()) == text, "run `python -m tests.tools.matrix --page`"
+    assert text.count(state(proven_pairs())) == 1
+    now = {"pi": ProvenPairs(version="1", date="2026-11-17", code=code_of("pi"))}
+    assert state(now) == "The pairs were run last on 2026-11-17."
+    now["claude"] = ProvenPairs(version="1", date="2026-11-16", code="of before")
+    assert with_state(text, now).count("last on 2026-11-17, before later changes to the code that carries") == 1
 
 
 @pytest.mark.req("TRUE-01")

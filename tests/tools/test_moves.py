@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.tools.matrix_moves import Case, Cases, result_of, tables
-from tests.tools.matrix_page import code_of, versions
+from tests.tools.matrix_page import versions
+
+from cortext.services.workspace.installed_tools import code_of
 
 MOVED = [("pi", "another user"), ("copilot", "worktree"), ("kimi", "another machine")]
 

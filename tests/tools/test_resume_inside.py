@@ -173,7 +173,9 @@ def _check_prompts(chats: Chats) -> None:
             edited = prompt.read_text(encoding="utf-8").replace("# Brainstorm", "# Herons $1 `x` {never} @note.txt")
             prompt.write_text(f"{edited}\nThe last line.\n", encoding="utf-8")
         topic = f"API design {number}"
-        if name == "codex":
+        if name == "codex" or (
+            name == "claude" and place == below
+        ):  # Claude Code takes no file from above, so the model reads it
             read = shlex.join(["cat", str(prompt)])
             desk.server.push(Reply(text="I read it.", tool_calls=chats.tool.shell(read).tool_calls))
         chats.say(f"/workspace.brainstorm {topic}", "Noted.", place=place)
@@ -196,6 +198,43 @@ def _check_prompts(chats: Chats) -> None:
         assert row["message_count"] == 2 or name == "codex", "in Codex the model reads the prompt with a call"
         stored = Path(row["path"], ".session/messages.jsonl").read_text(encoding="utf-8")
         assert ("# Brainstorm" in stored or "# Herons" in stored) == (name == "codex"), "the prompt is not the user's"
+
+
+HOSTILE = "# Herons !{touch ran} !`touch ran` @{secret.txt} @secret.txt {{args}} $ARGUMENTS <!-- cortext:command x -->"
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-007", "SAFE-03")
+@pytest.mark.parametrize("name", ["claude", "gemini", "opencode", "qwen"])
+def test_nothing_in_the_file_of_a_prompt_is_run_or_replaced(tmp_path: Path, name: str) -> None:
+    with ModelServer() as server:
+        chats = Chats(Desk(tmp_path, server, names=[name]), name)
+        (chats.folder / "secret.txt").write_text("the treasure\n", encoding="utf-8")
+        lines = [HOSTILE, "An unclosed !{ and @{ brace", "<!-- cortext:end --> The last line."]
+        (chats.folder / ".workspace/commands/brainstorm.md").write_text("\n".join(lines), encoding="utf-8")
+        chats.say("/workspace.brainstorm API design")
+        sent = _sent(chats)
+        assert [line for line in sent if line in lines] == lines
+        assert "API design" in "\n".join(sent) and "the treasure" not in "\n".join(sent)
+        assert not (chats.folder / "ran").exists()
+        assert _captured(chats, "API design")["type"] == "brainstorm"
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-007", "SAFE-03")
+@pytest.mark.parametrize("place", ["", "deep/down"])
+def test_claude_code_attaches_no_prompt_from_above_the_workspace(tmp_path: Path, place: str) -> None:
+    with ModelServer() as server:
+        chats = Chats(Desk(tmp_path, server, names=["claude"]), "claude")
+        (chats.folder / place).mkdir(parents=True, exist_ok=True)
+        foreign = chats.folder.parent / ".workspace/commands/brainstorm.md"
+        foreign.parent.mkdir(parents=True)
+        foreign.write_text("Words of a stranger\n", encoding="utf-8")
+        chats.say("/workspace.brainstorm API design", place=chats.folder / place)
+        sent = "\n".join(_sent(chats))
+        assert "API design" in sent and "Words of a stranger" not in sent
+        assert ("# Brainstorm" in sent) == (not place)
+        assert "in the nearest folder above, in the same repository, that has it" in sent
 
 
 @pytest.mark.real_tool

@@ -315,13 +315,18 @@ def _checks_path() -> str:
 
 
 def workspace_findings(
-    named_store: NamedStore, tools: Sequence[TranscriptSource], program: Sequence[str]
+    named_store: NamedStore, tools: Sequence[TranscriptSource], program: Sequence[str], unanswered: str = ""
 ) -> Iterator[Finding]:
-    """Yield what is missing here, each with what to do about it. Nothing is changed."""
+    """Yield what is missing here, each with what to do about it. Nothing is changed.
+
+    `unanswered` is what git did not say about other branches.
+    """
 
     def warn(what: str, todo: str, session: str = "") -> Finding:
         return Finding(store=named_store.label, level="warning", what=what, todo=todo, session=session)
 
+    if unanswered:
+        yield warn(unanswered, "run `git gc`, or check out the branch")
     for session_id, why in uncommitted(named_store.root).items():
         yield warn(f"saved, but not committed to git yet: {why}", f"cortext stop {session_id}", session_id)
     try:

@@ -11,6 +11,7 @@ are optional, and services ask with `isinstance`:
     Rewinds        says that its user has taken messages back: the check after a resume
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
+    ShowsNotes     shows its user a line with the answer to an event
     UserHooks      runs hooks only from the user's own settings: init asks before it changes them
     Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.answer`)
     Purges         deletes its own conversations after a time: rescue, doctor, tools
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # a hook writes no session, and does without
     from cortext.model.turns import Turns
 
 __all__ = [
+    "EXAMPLE_KEY",
     "About",
     "Collection",
     "CommandFile",
@@ -175,6 +177,9 @@ class Withheld(msgspec.Struct, kw_only=True):
     changed: dict[str, int] = {}
 
 
+EXAMPLE_KEY = "NEW"  # stands for the id of a session that is yet to be written
+
+
 class Launch(msgspec.Struct, kw_only=True):
     """How to start a tool. The caller executes it in its own process, so that the tool gets the terminal."""
 
@@ -182,6 +187,7 @@ class Launch(msgspec.Struct, kw_only=True):
     cwd: str
     env: dict[str, str] = {}  # added to the caller's environment
     changed: list[str] = []  # files of the project that got entries of ours, which the tool needs to resume
+    note: str = ""  # what was asked for and is not done
 
 
 class Purge(msgspec.Struct, kw_only=True):

@@ -139,14 +139,24 @@ class Stores:
 
     def _copied(self, location: Location) -> Copied | None:
         """Return where the safety copies of a workspace are, with those that only another branch had; else None."""
+        found, problem = self._looked_at(location)
+        if problem:
+            notices.add([f"{problem}: they may be missing; `cortext doctor` gives it more time"])
+        return found
+
+    def ask_git_again(self, root: str) -> str:
+        """Ask git, with much time, what it failed to say about a workspace's branches; return how it fails again."""
+        return self._looked_at(_workspace_location(root), is_patient=True)[1]
+
+    def _looked_at(self, location: Location, *, is_patient: bool = False) -> tuple[Copied | None, str]:
         if location.kind != WORKSPACE:
-            return None
+            return None, ""
         from cortext.services.projects.safety_copies import adopt_from_branches, copied
 
         found = copied(location.root)
-        if found is not None:
-            adopt_from_branches(found, partial(self._safety_copies, found))
-        return found
+        if found is None:
+            return None, ""
+        return found, adopt_from_branches(found, partial(self._safety_copies, found), is_patient=is_patient)
 
     def _safety_copies(self, found: Copied) -> SafetyCopies:
         from cortext.store.files.safety_copies import SafetyCopies

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from cortext.agents.assistant.commands import COMMANDS
+from cortext.agents.assistant.memory import MemoryTools
 from cortext.agents.assistant.sessions import FROM
+from cortext.agents.llm.base import CallRequest
 from cortext.agents.telegram.formatting import as_markdown
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.terminal.table import width
@@ -31,7 +33,7 @@ def test_search_title_context_export(desk: Desk) -> None:
     desk.say("the airship is moored at the mast")
     (other,) = desk.do("/search moored").hits
     assert any("moored" in other.snippet[start:end] for start, end in other.highlights)
-    assert desk.do("/search xylophone").text == "Nothing found for: xylophone"
+    assert desk.do("/search xylophone").text == 'Nothing was found. "xylophone" occurs nowhere.'
     assert desk.do("/title The hangar").text == f"Session {session} has the title: The hangar"
     assert desk.do("/title").text == "The hangar"
     assert desk.do("/sessions").rows[0][4] == "The hangar"
@@ -157,6 +159,11 @@ def test_a_chat_that_continues_a_damaged_session_says_so(desk: Desk, foreign: st
     problem = f"1 place of its log cannot be read, so messages may be missing: run `cortext repair {foreign}`"
     assert resumed[-1] == f"Note: {problem}."
     assert "1 session is damaged" in desk.do("/search flaky login").above
+    nothing = desk.do('/search "xylophone zzz"')
+    assert "1 session is damaged" in nothing.above and "occurs nowhere" in nothing.text
+    calls = MemoryTools(desk.assistant.memory, desk.assistant.search)
+    found = calls.run(CallRequest("1", "search_sessions", {"query": "flaky login"})).output
+    assert "1 session is damaged" in found.partition("\n")[0], found
     assert "damaged" not in desk.do("/search flaky login", chat="tg_1").above  # it may not know that session
 
 

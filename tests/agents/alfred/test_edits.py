@@ -63,6 +63,26 @@ def test_an_edited_message_replaces_its_turn_and_is_answered(
     assert [lines[index]["extra"].get("replaces") for index in (4, 6)] == [lines[0]["id"], lines[4]["id"]]
 
 
+@pytest.mark.req("CHAT-13", "STORE-04")
+def test_an_edit_after_a_new_session_replaces_the_message_where_it_is(
+    home: Path, model: Parrot, telegram: TelegramServer
+) -> None:
+    with Bot(environment(home, model, telegram), telegram):
+        first = _say(telegram, "about the zeppelin")
+        telegram.say(ME, "/new")
+        telegram.wait_for(lambda: "sess_4711_" in telegram.said(ME)[-1])
+        _say(telegram, "and the heron")
+        telegram.edit(ME, first, "about the balloon")
+        answer = "Answer to about the balloon\n\n(in the session of that message, tg_4711)"
+        telegram.wait_for(lambda: telegram.said(ME)[-1] == answer)
+        assert model.turns[-1].texts("user") == ["about the balloon"]
+        _say(telegram, "what stands still?")
+        assert model.turns[-1].texts("user") == ["and the heron", "what stands still?"], "the new session is active"
+    lines = messages_of(home, "tg_4711")
+    assert [line["content"] for line in lines if line["role"] == "user"] == ["about the zeppelin", "about the balloon"]
+    assert lines[2]["extra"]["replaces"] == lines[0]["id"]
+
+
 @pytest.mark.req("CHAT-13")
 def test_an_edit_stops_the_answer_to_the_words_before_it(home: Path, model: Parrot, telegram: TelegramServer) -> None:
     never = threading.Event()

@@ -77,7 +77,7 @@ def test_past_sessions_are_sent_only_if_the_model_searches(desk: Desk, model: Pa
         model.push(Reply.call("search_sessions", query="pergola colour", **arguments), "Nothing.")
         desk.say("look again")
         results = [turn.text for turn in model.turns[-1].conversation if turn.kind == "tool_result"]
-        assert results[-1] == "Nothing was found in earlier conversations."
+        assert results[-1].startswith("In earlier conversations: Nothing was found with ")
 
 
 def test_an_invalid_tool_call_is_answered_with_an_error(desk: Desk) -> None:

@@ -204,7 +204,7 @@ def test_cleaning_deletes_sessions_that_are_strictly_older_and_not_in_use(aur: A
         write_aged(name, days)
     with SpawnStore(str(aur.sessions)).open("held"):
         done = aur("spawn", "--clean-sessions", "30")
-    assert done.code == 0 and "Deleted 2 sessions older than 30 days." in done.out
+    assert done.code == 0 and "Deleted 2 sessions older than 30 days in " in done.out
     assert "Kept, because they are in use: held" in done.out
     assert sorted(path.stem for path in aur.sessions.glob("*.jsonl")) == ["held", "new", "young"]
     assert aur("spawn", "--clean-sessions", "-1").code == 2

@@ -70,6 +70,18 @@ Three
     assert last == [aur.server.turns[-2].conversation[0].text, *conversations[-1], "4.", "Five"]
 
 
+@pytest.mark.req("SPAWN-10", "FIND-03")
+def test_a_search_says_what_may_be_missing_and_what_occurs_nowhere(aur: Aur) -> None:
+    aur.server.push("By night.", "By day.")
+    assert aur("spawn", "--session", "herons", "When do herons fish?").code == 0
+    log = aur.file("herons")
+    log.write_bytes(log.read_bytes() + b'{"garb\n')
+    done = aur("spawn", "-i", "--session", "talk", stdin='/search herons\n/search "xylophone zzz"\n')
+    assert done.out.count("1 session is damaged, so messages may be missing") == 2, done.out
+    assert "occurs nowhere" in done.out
+    assert "When do herons fish?" in done.out
+
+
 @pytest.mark.req("SPAWN-10", "SAFE-02")
 def test_save_export_import_and_fork(aur: Aur, tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z" * 3

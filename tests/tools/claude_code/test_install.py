@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def test_a_command_file_refers_to_the_file_with_the_prompt() -> None:
 
     text = tool.files([plan], ["cortext"])[".claude/commands/workspace.plan.md"].decode()
 
-    assert "\n@.workspace/commands/plan.md @../.workspace/commands/plan.md " in text, "also from a subfolder"
+    assert re.findall(r"@\S+", text) == ["@.workspace/commands/plan.md"], "none above, which may be somebody else's"
     assert text.endswith("(nothing, if this line ends here): $ARGUMENTS\n")
     assert "# Plan" not in text and "allowed-tools" not in text
 

@@ -107,9 +107,8 @@ def test_a_command_file_refers_to_the_file_with_the_prompt(tool: GeminiCli, path
 
     if path.startswith("."):
         assert prompt.startswith("@{.workspace/commands/plan.md}\n\n") and "# Plan" not in prompt
-        assert (
-            "(nothing, if this line ends here): {{args}}\n\n<!-- cortext:command workspace.plan -->{{args}}" in prompt
-        )
+        assert prompt.endswith("\n\n<!-- cortext:typed workspace.plan -->\n"), "the tool adds what was typed"
+        assert "{{args}}" not in prompt and "!{" not in prompt, "or it would run what the file has in !{}"
     else:
         assert prompt.startswith("# Plan {{args}}\n"), "Gemini CLI might not take the name as it is"
 

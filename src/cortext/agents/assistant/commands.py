@@ -27,7 +27,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import as_markdown, masked
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import masked_match
-from cortext.services.library.search import note_of
+from cortext.services.library.search import heading_of, nothing_of
 from cortext.store.assistant import FACT, KINDS
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
@@ -205,7 +205,6 @@ class Commands:
         hits = []
         search = self._assistant.search().reachable()
         answer = search.search(Query(rest, limit=8, per_session=1, among=self._assistant.knows(chat)))
-        gone = answer.incomplete
         for found in answer.hits:
             row = found.session
             match = found.matches[0] if found.matches else None
@@ -216,8 +215,8 @@ class Commands:
                 snippet, highlights = masked.snippet, list(masked.highlights)
             hits.append(SearchHit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
-            return Outcome(f"Nothing found for: {rest}", above=gone)
-        return Outcome(above=" ".join(filter(None, [gone, note_of(answer, rest)])), hits=hits)
+            return Outcome(nothing_of(answer, rest), above=answer.incomplete)
+        return Outcome(above=heading_of(answer, rest), hits=hits)
 
     def do_memory(self, chat: str, rest: str) -> Outcome:
         """`/memory [WORDS]`."""

@@ -109,6 +109,13 @@ class ChatSessions:
         # It may have been deleted from another chat.
         return session_id if session_id and self.exists(session_id) else ""
 
+    def of(self, chat: str) -> list[str]:
+        """Return the ids of the sessions of a messenger's chat: the active one, then the others, the newest first."""
+        owner, active = ids.chat_of(chat), self.active(chat)
+        rows = self.listing().reachable().rows(Query(roots=[self.root])) if owner else []
+        found = [active, *(row.id for row in rows if ids.chat_of(row.id) == owner)]
+        return list(filter(None, dict.fromkeys(found)))
+
     def exists(self, session_id: str) -> bool:
         """Whether the assistant has this session."""
         try:

@@ -161,10 +161,13 @@ def clean_sessions(stores: Stores, options: Namespace) -> int:
     spawn_store = stores.spawn_store(timeout=0.0)
     cleaned = clean(fresh_listing(stores), spawn_store.store, days)
     if options.json:
-        print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
+        print_json({"deleted": list(cleaned.deleted), "in_use": cleaned.in_use})
         return 0
     count = len(cleaned.deleted)
-    print(f"Deleted {amount(count, 'session')} older than {days:g} days.")
+    place = f" in {spawn_store.root}:" if count else ""
+    print(terminal.line(f"Deleted {amount(count, 'session')} older than {days:g} days{place or '.'}"))
+    for session_id, title in cleaned.deleted.items():
+        print(terminal.line(f'  {session_id} "{field(title)}"' if title else f"  {session_id}"))
     if cleaned.in_use:
         print(f"Kept, because they are in use: {', '.join(cleaned.in_use)}")
     if count:

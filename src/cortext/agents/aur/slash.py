@@ -25,6 +25,7 @@ from cortext.model.threads import thread
 from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.export import as_json, as_markdown, masked
+from cortext.services.library.search import heading_of
 from cortext.services.library.stores import Found
 
 _COLOURS = {USER: "green", ASSISTANT: "cyan"}
@@ -238,15 +239,15 @@ def _search(context: CommandContext, argument: str) -> None:
     if not argument:
         raise UsageError("no search words were given", hint="for example /search retry budget")
     query = Query(argument, limit=8, per_session=1, leave_out={context.opened.session.id})
-    hits = context.opened.stores.search().search(query).hits
-    if not hits:
-        print("Nothing found.")
-    for hit in hits:
+    answer = context.opened.stores.search().reachable().search(query)
+    if heading := heading_of(answer, query.text):
+        print(terminal.line(heading))
+    for hit in answer.hits:
         row = hit.session
         print(f"{paint(terminal.line(row.name), 'bold')}  {paint(terminal.line(row.id), 'cyan')}")
         for match in hit.matches:
             print(f"  {terminal.line(match.role)} #{match.seq}: {_highlighted(match.snippet, match.highlights)}")
-    if hits:
+    if answer.hits:
         print(paint("Read one with: cortext show ID. Continue one of aur's with: aur spawn --resume ID", "dim"))
 
 

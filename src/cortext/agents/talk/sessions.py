@@ -187,9 +187,9 @@ GRACE_PERIOD = 60.0  # seconds after its creation in which an empty session may 
 
 
 class Cleaned(msgspec.Struct):
-    """The sessions that were deleted, and the old ones that were kept because they are in use."""
+    """The sessions that were deleted, with their titles, and the old ones that were kept because they are in use."""
 
-    deleted: list[str]
+    deleted: dict[str, str]
     in_use: list[str]
 
 
@@ -200,7 +200,7 @@ def clean(listing: Listing, store: Store, days: float, *, now: float | None = No
     """
     drop_abandoned(listing, store)
     cutoff = clock.from_epoch((time.time() if now is None else now) - days * DAY)
-    cleaned = Cleaned([], [])
+    cleaned = Cleaned({}, [])
     for row in listing.rows():
         if row.last_active >= cutoff:
             continue
@@ -212,7 +212,7 @@ def clean(listing: Listing, store: Store, days: float, *, now: float | None = No
             if session.leased:
                 raise SessionBusy("in use")
             store.delete(row.id)
-            cleaned.deleted.append(row.id)
+            cleaned.deleted[row.id] = session.title
         except SessionNotFound:
             continue  # another process deleted it
         except SessionBusy:

@@ -37,6 +37,7 @@ from cortext.store.assistant import PendingUpdate, Updates
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, an unreachable server
 _LOOK_BACK = 64  # messages that are searched for a recent update
+_MOST_SESSIONS = 20  # of a chat in which the message is looked for that was edited
 
 STOP = "/stop"  # only here: on the command line Ctrl-C does it
 STOP_HELP = (STOP, "stop the answer that is being written")
@@ -127,9 +128,8 @@ class Answering:
             self.interrupt(chat)
 
     def has(self, incoming: Incoming) -> bool:
-        """Whether the chat's session holds a version of this message."""
-        session_id = self._assistant.sessions.active(incoming.address.name)
-        return bool(session_id) and self._version(session_id, incoming) is not None
+        """Whether a session of the chat holds a version of this message."""
+        return self._place_of(incoming)[1] is not None
 
     def _is_replaced(self, chat: str, incoming: Incoming) -> bool:
         """Whether a later edit of the same message, with other words, waits for its turn."""
@@ -317,8 +317,10 @@ class Answering:
         try:
             if incoming.text.startswith("/"):
                 return Outcome("An edited command is not run. Send it as a new message.")
-            session_id = self._assistant.sessions.active(taken.chat)
-            before = self._version(session_id, incoming) if session_id else None
+            active = self._assistant.sessions.active(taken.chat)
+            session_id, before = self._place_of(incoming)
+            if before is not None and session_id != active:  # after /new or /resume: it is answered where it was said
+                self._updates.note(taken.update, {"session": session_id})
             # Telegram reports more than new words, such as each move of a live location: those are only recorded.
             if before is not None and before.content == self._message(incoming).content:
                 is_stored = _update_of(before) == (self._bot, taken.update)
@@ -326,10 +328,24 @@ class Answering:
             if not incoming.text:
                 self._record_move(taken, incoming, session_id)
                 return None
-            return self._words(taken, incoming, grown, before.id if before is not None else "")
+            outcome = self._words(taken, incoming, grown, before.id if before is not None else "")
+            if outcome is not None and before is not None and session_id != active:
+                outcome.text += f"\n\n_(in the session of that message, {session_id})_"
+            return outcome
         finally:
             if newest is not None and newest.update == incoming.update:
                 self._edits.pop((taken.chat, incoming.message), None)
+
+    def _place_of(self, incoming: Incoming) -> tuple[str, Message | None]:
+        """Return the session of the chat that holds a message, and its newest version; else the active one, and None.
+
+        A person edits what was said lately, so only the sessions that were active last are looked at.
+        """
+        chat = incoming.address.name
+        for session_id in self._assistant.sessions.of(chat)[:_MOST_SESSIONS]:
+            if (version := self._version(session_id, incoming)) is not None:
+                return session_id, version
+        return self._assistant.sessions.active(chat), None
 
     def _version(self, session_id: str, incoming: Incoming) -> Message | None:
         """Return the newest stored version of a Telegram message; None if the session does not have it."""

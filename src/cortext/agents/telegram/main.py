@@ -15,7 +15,7 @@ _EPILOG = """\
 The token comes from the environment: TELEGRAM_BOT_TOKEN=… (from @BotFather). Only listed users are served:
   [telegram]
   allowed_users = "4711, 4712"        # numeric ids, in the settings file
-Write to the bot to learn your id: it tells every user who is not on the list.
+Write to the bot to learn your id: in a private chat it tells a user who is not on the list, once an hour.
 """
 
 

@@ -20,7 +20,7 @@ from cortext.services.library.indexed_search import IndexedSearch
 from cortext.services.library.listing import Listing, in_place
 from cortext.services.library.sources import Answer, SessionHit
 
-__all__ = ["Search", "SearchSource", "Updated", "lacking", "note_of", "nothing_of"]
+__all__ = ["Search", "SearchSource", "Updated", "heading_of", "lacking", "note_of", "nothing_of"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -28,6 +28,12 @@ LIMIT, PER_SESSION = 20, 3  # results, and messages of each, unless the query sa
 MOST_NAMED = 5  # absent words that are named
 MOST_NEAR = 5  # results, if none answers: what is only near does not fill a page
 SAMPLE = 20_000  # characters of a session by whose rarest words similar ones are found
+
+
+def heading_of(answer: Answer, text: str) -> str:
+    """Return what stands above the hits, or instead of them: why some may be missing, and what occurs nowhere."""
+    said = note_of(answer, text) if answer.hits else nothing_of(answer, text)
+    return " ".join(filter(None, (answer.incomplete, said)))
 
 
 def note_of(answer: Answer, text: str) -> str:
@@ -225,7 +231,7 @@ class Search:
                     found.setdefault((row.root, row.id), row)
         return list(found.values())[:limit]
 
-    def similar(self, row: Row, *, limit: int = 10) -> list[SessionHit]:
+    def similar(self, row: Row, *, limit: int = 10) -> Answer:
         """Return sessions about the same topic as this one, by its rarest words and by its meaning."""
         texts = [row.title, row.summary]
         room = SAMPLE
@@ -236,7 +242,8 @@ class Search:
             if room <= 0:
                 break
         with self._turn:
-            return self._files.similar(row, texts, limit)
+            found = self._files.similar(row, texts, limit)
+            return Answer(found, is_current=self._is_current, damaged=self.damaged(), away=dict(self._listing.away))
 
 
 def _merged(answers: Sequence[Answer], limit: int) -> Answer:

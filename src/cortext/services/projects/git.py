@@ -209,25 +209,31 @@ class Git:
                 found.setdefault(path, []).append(ref)
         return found
 
-    def heads(self) -> tuple[str, list[str]]:
-        """Return the commit that is checked out and the last commit of every local branch; empty before the first."""
-        head = self._run("rev-parse", "--verify", "--quiet", "HEAD").stdout.decode("ascii", "replace").strip()
-        done = self._run("for-each-ref", "--format=%(objectname)", "refs/heads")
+    def heads(self, timeout: float) -> tuple[str, list[str]] | None:
+        """Return the commit that is checked out and the last commit of every local branch; None if git fails.
+
+        Before the first commit they are empty.
+        """
+        first = self._run("rev-parse", "--verify", "--quiet", "HEAD", timeout=timeout)
+        done = self._run("for-each-ref", "--format=%(objectname)", "refs/heads", timeout=timeout)
+        if first.returncode > 1 or done.returncode:
+            return None
+        head = first.stdout.decode("ascii", "replace").strip()
         return head, sorted(set(done.stdout.decode("ascii", "replace").split()))
 
     def descends(self, commit: str, ancestor: str) -> bool:
         """Whether one commit is another one or follows it."""
         return commit == ancestor or self._run("merge-base", "--is-ancestor", ancestor, commit).returncode == 0
 
-    def added_in(self, commits: Iterable[str], but_in: Iterable[str], folder: str, timeout: float) -> list[str]:
+    def added_in(self, commits: Iterable[str], but_in: Iterable[str], folder: str, timeout: float) -> list[str] | None:
         """Return the files below a folder that were added on the way to these commits, and not on that to the others.
 
-        Nothing is returned if a long history takes longer than this many seconds.
+        None if git fails, or a long history takes longer than this many seconds.
         """
         wanted = [*commits, *(f"^{commit}" for commit in but_in)]
         words = ("--ignore-missing", "--no-renames", "--diff-filter=A", "--format=", "--name-only", "--relative", "-z")
         done = self._run("log", "--stdin", *words, "--", folder, given="\n".join(wanted).encode(), timeout=timeout)
-        return sorted({name.lstrip("\n") for name in _names(done.stdout)}) if not done.returncode else []
+        return sorted({name.lstrip("\n") for name in _names(done.stdout)}) if not done.returncode else None
 
     def file_at(self, ref: str, path: str) -> bytes | None:
         """Return the content of a file in a branch; None if it has none."""

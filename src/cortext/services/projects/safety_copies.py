@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from cortext.services.projects.git import Git
     from cortext.store.files.safety_copies import SafetyCopies
 
-_MOST_SECONDS = 5.0  # for the history of the branches
+# For the history of the branches, in a command and in `cortext doctor`; and after no answer, the time to the next try.
+_MOST_SECONDS, _PATIENT_SECONDS, _PAUSE = 5.0, 120.0, 600.0
 _LOG = re.compile(
     rf"({CONVERSATIONS}/[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}/[a-z0-9][a-z0-9_-]{{0,95}})/{re.escape(SESSION)}/messages\.jsonl"
 )
@@ -110,32 +112,54 @@ def workspaces_with_copies(known: Iterable[str]) -> Iterator[str]:
             yield existing[0]
 
 
-def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies]) -> None:
+def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies], *, is_patient: bool = False) -> str:
     """Keep copies of sessions that only other branches have: held before there were copies, or fetched from elsewhere.
 
     Git is asked only when a branch or what is checked out has changed. A session that the branch in the work tree once
-    had was removed from it on purpose.
+    had is removed from it on purpose. Returned is what the user is told if git failed. It is asked again a while later,
+    or at once, with much time, by who `is_patient`.
     """
     seen = _BranchRecord.of(found)
     now = _fingerprint(found)
-    if seen.fingerprint == now:
-        return
+    is_answered = seen.fingerprint == now and not seen.failed_at
+    if is_answered or (not is_patient and time.time() - seen.failed_at < _PAUSE):
+        return ""
+    seconds = _PATIENT_SECONDS if is_patient and seen.failed_at else _MOST_SECONDS
     from cortext.services.projects.git import Git  # few looks at a workspace find its branches changed
 
     git = Git(found.root)
-    head, tips = git.heads()
-    known = seen.tips if seen.head and git.descends(head, seen.head) else []
-    new = [tip for tip in tips if tip != head and tip not in known]
     try:
-        added = (
-            git.added_in(new, [head, *known] if head else known, CONVERSATIONS, _MOST_SECONDS) if head and new else []
-        )
-        _adopt(copies(), git, {match[1] for path in added if (match := _LOG.fullmatch(path))})
+        answer = _added(git, seen, seconds)
         durable.ensure_folder(found.folder)
-        stamp = _BranchRecord(fingerprint=now, head=head, tips=[tip for tip in tips if tip != head])
+        if answer is None:
+            stamp = msgspec.structs.replace(seen, failed_at=time.time())
+        else:
+            head, tips, sessions = answer
+            _adopt(copies(), git, sessions)
+            stamp = _BranchRecord(fingerprint=now, head=head, tips=tips)
         durable.replace_file(os.path.join(found.folder, _BranchRecord.NAME), [msgspec.json.encode(stamp)])
     except (CortextError, OSError):
-        return  # a read-only home: it is tried again
+        return ""  # a read-only home: it is tried again
+    if answer is not None:
+        return ""
+    return f"git did not say within {seconds:g} s which conversations only other branches of {found.root} have"
+
+
+def _added(git: Git, seen: _BranchRecord, seconds: float) -> tuple[str, list[str], set[str]] | None:
+    """Return what is checked out, the other branches' last commits, and sessions that they added; None if git fails."""
+    heads = git.heads(seconds)
+    if heads is None:
+        return None
+    head, tips = heads
+    others = [tip for tip in tips if tip != head]
+    known = seen.tips if seen.head and git.descends(head, seen.head) else []
+    new = [tip for tip in others if tip not in known]
+    if not head or not new:
+        return head, others, set()
+    added = git.added_in(new, [head, *known], CONVERSATIONS, seconds)
+    if added is None:
+        return None
+    return head, others, {match[1] for path in added if (match := _LOG.fullmatch(path))}
 
 
 def _adopt(copies: SafetyCopies, git: Git, sessions: Iterable[str]) -> None:
@@ -150,13 +174,14 @@ def _adopt(copies: SafetyCopies, git: Git, sessions: Iterable[str]) -> None:
 
 
 class _BranchRecord(msgspec.Struct):
-    """For which branches `adopt_from_branches` was done: their last commits, without the one that was checked out."""
+    """For which branches `adopt_from_branches` is done: their last commits, without the one that was checked out."""
 
     NAME: ClassVar = "branches.json"
 
     fingerprint: list[tuple[str, int]] = []
     head: str = ""
     tips: list[str] = []
+    failed_at: float = 0.0  # when git gave no answer about what is newer than that
 
     @classmethod
     def of(cls, found: Copied) -> _BranchRecord:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 
 from cortext.config import folders
-from cortext.errors import CortextError, DamagedData
+from cortext.errors import CortextError, DamagedData, NotFound
 from cortext.io import durable
 from cortext.model.message import USER
 from cortext.model.session import ACTIVE, check_transition
@@ -18,9 +19,28 @@ from cortext.services.capture.capture import Capture
 from cortext.services.capture.copies import NotPutBack, put_back
 from cortext.services.library.stores import Found
 from cortext.services.resume.planning import BEGUN, NEW, OWN, PUT_BACK, Plan, plan_for
-from cortext.tools.base import Instructs, Launch, NativeWriter, Written, shows_history
+from cortext.tools.base import EXAMPLE_KEY, Instructs, Launch, NativeWriter, Written, shows_history
 
 _EXCHANGES = 2  # that are shown of a conversation that the tool does not show
+
+
+def example_launch(plan: Plan, tool: NativeWriter, model: str = "") -> Launch:
+    """Return how the tool would be started, without preparing or writing anything; the prompt is left out.
+
+    If the tool cannot be started, that is a warning of the plan.
+    """
+    try:
+        # Not with the real key: a launch may prepare the tool for that session.
+        launch = tool.launch(EXAMPLE_KEY, project=plan.project, prompt="…", model=model)
+    except NotFound as error:
+        if EXAMPLE_KEY not in error.message:  # else it is only the example that is not there
+            plan.warnings.append(error.message)
+        return Launch(argv=[tool.name, "…"], cwd=plan.project)
+    launch = instructed(plan, tool, launch, for_display=True)
+    if plan.key:
+        launch.argv = [re.sub(rf"(?:^|(?<=/)){EXAMPLE_KEY}(?=\.|$)", lambda _: plan.key, word) for word in launch.argv]
+    plan.warnings += [launch.note] if launch.note else []
+    return launch
 
 
 def carry_out_or_rewrite(
@@ -69,6 +89,7 @@ def carry_out(
             prompt = GO_ON if plan.how == NEW else plan.prompt
             launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
         launch = instructed(plan, tool, launch)
+        plan.warnings += [launch.note] if launch.note else []
         branch = plan.session.branch if plan.session.branch_count > 1 else None
         plan.before = capture.hand_over(found.named_store, plan.session.id, tool.name, plan.key, branch=branch)
         _remember(plan, found, tool)

@@ -7,28 +7,36 @@ the pairs with the real programs and writes `pairs.json` beside this module.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import msgspec
 
 from cortext.distribution import install_hint
 from cortext.errors import ConfigError
+from cortext.tools import registry
 from cortext.tools.base import Detected, Hooks, NativeWriter, TranscriptSource, proof_of
 
 MCP_EXTRA = "mcp"
 PAIRS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pairs.json")
+SOURCES = Path(registry.__file__).parents[1]
+# What every pair uses, beside the adapters of its two tools.
+_COMMON = ("tools/shared", "model/turns.py", "services/capture/copies.py", "services/resume")
 
 
 class ProvenPairs(msgspec.Struct, kw_only=True):
     """One tool's pairs, that with itself included: how many were run and how many passed, from it and to it.
 
-    `date` is the day of the last run.
+    `date` is the day of the last run, and `code` a hash of the code that it was run with (`code_of`).
     """
 
     version: str
     date: str
+    code: str = ""
     run_from: int = 0
     passed_from: int = 0
     run_to: int = 0
@@ -42,6 +50,29 @@ def proven_pairs() -> dict[str, ProvenPairs]:
             return msgspec.json.decode(file.read(), type=dict[str, ProvenPairs])
     except FileNotFoundError:
         return {}
+
+
+def code_files(*names: str) -> list[Path]:
+    """Return the files that carry conversations between these tools."""
+    adapters = ["/".join(registry.BUILT_IN[name].partition(":")[0].split(".")[1:-1]) for name in sorted(set(names))]
+    files = [path for part in (*adapters, *_COMMON) for path in (SOURCES / part, *sorted((SOURCES / part).rglob("*")))]
+    return [path for path in files if path.suffix in (".py", ".js")]
+
+
+@cache
+def code_of(*names: str) -> str:
+    """Return a hash of the code that carries conversations between these tools, as it was when first asked for."""
+    code = hashlib.sha256()
+    for path in code_files(*names):
+        code.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
+    return code.hexdigest()[:16]
+
+
+def when_run(pairs: Mapping[str, ProvenPairs]) -> str:
+    """Return when these pairs were run, and whether the code that carries conversations has changed since."""
+    is_older = any(found.code != code_of(name) for name, found in pairs.items())
+    day = max((found.date for found in pairs.values()), default="")
+    return f"last on {day}{', before later changes to the code that carries conversations' if is_older else ''}"
 
 
 class ToolHere(msgspec.Struct, kw_only=True):

@@ -13,7 +13,7 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Difference, Turns, standalone
 from cortext.tools.aider.adapter import KEY, Aider, AiderReading, Head, head_line, section_messages
 from cortext.tools.aider.history import blocks, formatted, indented, without_separators
-from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import EXAMPLE_KEY, Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.building import plain_turns
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.native import same_message, save_list, verify
@@ -99,7 +99,7 @@ class AiderWriter(SessionWriter[Aider]):
     def _adopt(self, key: str, project: str) -> str:
         """Return the path of our own history of a conversation; copy it there if it is still only in Aider's file."""
         path = self.tool.own_path(key)
-        if not os.path.lexists(path):
+        if key != EXAMPLE_KEY and not os.path.lexists(path):
             found = next((found for found in self.tool.transcripts(project) if found.key == key), None)
             section = self.tool.section(found) if found is not None else None
             if section is None:

@@ -30,8 +30,6 @@ _RETIRED = ("PreToolUse",)  # an earlier version could ask for a process before 
 _HOOK_SECONDS = 30
 # Shown while a hook takes its time; Codex and Gemini CLI show their hooks by themselves.
 _RUNNING = "cortext saves the conversation"
-# It offers the commands below the workspace, too, but takes a path from where it is; what does not exist is left out.
-_FOLDERS_UP = 3
 SETTING = "cleanupPeriodDays"
 DEFAULT_DAYS = 30
 MANAGED = "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"
@@ -119,8 +117,14 @@ def _command_text(command: CommandFile, program: Sequence[str]) -> str:
     # Unescaped, a dollar before a digit or ARGUMENTS would be a placeholder.
     text = re.sub(r"\$(?=\d|ARGUMENTS)", r"\\$", command.text).replace("{arguments}", "$ARGUMENTS")
     if path := file_of(command):
-        places = " ".join(f"@{'../' * number}{path}" for number in range(_FOLDERS_UP + 1))
-        text = f"{places}\n\n{around_the_file(path, '$ARGUMENTS')}\n"
+        # It offers the commands below the workspace, too, but takes a path from where it runs, and leaves out what does
+        # not exist. A path with `..` could be a file of somebody else's, above the workspace.
+        below = (
+            f"If you run below the workspace, it is not attached: then read `{path}` in the nearest folder above, in "
+        )
+        below += "the same repository, that has it."
+        typed = "what the user typed after the command (nothing, if this line ends here): $ARGUMENTS"
+        text = f"@{path}\n\n{below}\n\n{around_the_file(path, typed)}\n"
     if output and "{run}" not in text:
         text = f"{text.rstrip()}\n\n{{run}}\n"
     lines = "\n".join(head)

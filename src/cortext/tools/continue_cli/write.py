@@ -97,7 +97,11 @@ class ContinueWriter(FileWriter[Continue]):
         self._open_next(written_or_key)
         # A model is named by its address on Continue's hub; the others are chosen in the user's config.
         options = ["--model", model] if "/" in model else []
-        return Launch(argv=[self.tool.program.executable(), "--resume", *options], cwd=project)
+        note = (
+            f"Continue starts with the model of its own config, not with {model}: it takes only OWNER/NAME of its hub"
+        )
+        argv = [self.tool.program.executable(), "--resume", *options]
+        return Launch(argv=argv, cwd=project, note=note if model and not options else "")
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used, and its entry in the list."""

@@ -16,7 +16,7 @@ from cortext.io import durable
 from cortext.tools.base import (
     HookEvent,
 )
-from cortext.tools.shared.commands import COMMAND_MARK, RESUMED, ShowsSystemMessage, additional_context, text_of
+from cortext.tools.shared.commands import RESUMED, ShowsSystemMessage, additional_context, text_of, typed_command
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasPurge, HasReader, HasSettings, HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
@@ -83,9 +83,9 @@ class GeminiCli(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadl
         if kind == "prompt":
             wait_for_history(self.environ)
             event.text = text_of(payload, "prompt")
-            mark = COMMAND_MARK.search(event.text)
-            if mark:
-                event.kind, event.command, event.arguments = "command", mark[1], mark[2].strip()
+            if typed := typed_command(event.text):
+                name, _, event.arguments = typed.removeprefix("/").partition(" ")
+                event.kind, event.command = "command", name
             elif RESUMED in event.text:
                 event.kind = "started"  # we launched it with this prompt; the user did not type it
         # `prompt_response` repeats chunks of a streamed answer, so the answer is read from the transcript.

@@ -27,7 +27,9 @@ RESUMED = BEGIN
 # The marker of our block begins a line. A user who only mentions it writes an ordinary message.
 _RESUME_BLOCK = re.compile(rf"^{re.escape(RESUMED)}", re.MULTILINE)
 # The marker of our command files in the prompt that they expand to: hooks and transcripts contain only the expansion.
-COMMAND_MARK = re.compile(r"<!-- cortext:command /?([\w.:-]+) -->(.*?)<!-- cortext:end -->", re.DOTALL)
+_COMMAND_MARK = re.compile(r"<!-- cortext:command /?([\w.:-]+) -->(.*?)<!-- cortext:end -->", re.DOTALL)
+# After this one the tool adds what was typed, if that is more than the command. It is last: a file stands before it.
+_TYPED_MARK = re.compile(r".*<!-- cortext:typed ([\w.:-]+) -->\s*(?:/\S+(.*))?\Z", re.DOTALL)
 _PLAIN_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*", re.ASCII)
 _COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 _MENTION = re.compile(r"(?<![\w.$/])/workspace\.(?=\w)")
@@ -43,8 +45,10 @@ def is_resume_block(text: str) -> bool:
 
 def typed_command(text: str) -> str:
     """Return the slash command that expanded to this prompt; empty if none of ours did."""
-    mark = COMMAND_MARK.search(text) if "<!-- cortext:command" in text else None
-    return f"/{mark[1]} {mark[2].strip()}".rstrip() if mark else ""
+    if "<!-- cortext:" not in text:
+        return ""
+    mark = _TYPED_MARK.match(text) or _COMMAND_MARK.search(text)
+    return f"/{mark[1]} {(mark[2] or '').strip()}".rstrip() if mark else ""
 
 
 def command_in(text: str) -> tuple[str, str]:
@@ -56,11 +60,13 @@ def command_in(text: str) -> tuple[str, str]:
 def marked_prompt(command: CommandFile) -> str:
     """Return the prompt of a slash command for Gemini CLI and Qwen Code, with a marker by which it is recognised.
 
-    They insert the file with the text themselves. Our hook adds the output of `run`: the tools' own syntax for that
-    asks for confirmation, fails in headless mode, and truncates a long output.
+    They insert the file with the text themselves. In a command file with `{{args}}` or `!{` they then also run what the
+    inserted text has in `!{}`, so ours has neither, and they add what was typed at the end. Our hook adds the output of
+    `run`: the tools' own syntax for that asks for confirmation, fails in headless mode, and truncates a long output.
     """
     if path := file_of(command):
-        return marked(f"@{{{path}}}\n\n{around_the_file(path, '{{args}}')}", command.name, "{{args}}")
+        typed = f"the text after `/{command.name}` at the end of this message (nothing, if it does not end so)"
+        return f"@{{{path}}}\n\n{around_the_file(path, typed)}\n\n<!-- cortext:typed {command.name} -->\n"
     # The tools would expand these three: a shell command, the contents of a file, the arguments.
     text = re.sub(r"([!@])\{", r"\1 {", without_run(command.text)).replace("{{args}}", "{ {args}}")
     return marked(text.replace("{arguments}", "{{args}}"), command.name, "{{args}}")
@@ -72,11 +78,10 @@ def file_of(command: CommandFile) -> str:
 
 
 def around_the_file(path: str, arguments: str) -> str:
-    """Return what a command file says to the model if the tool inserts the file with the text."""
+    """Return what a command file says to the model if the tool inserts the file; `arguments` says where they are."""
     return (
         f"The prompt of this command is the file `{path}`, which comes with this message: follow it. If it is missing, "
-        "read it first. `{arguments}` in it stands for what the user typed after the command (nothing, if this line "
-        f"ends here): {arguments}"
+        f"read it first. `{{arguments}}` in it stands for {arguments}"
     )
 
 

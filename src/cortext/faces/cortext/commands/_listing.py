@@ -98,12 +98,20 @@ def _without_workspace(here: str) -> list[str]:
 
 
 def _not_captured() -> list[str]:
-    """Return a note about transcripts that could not be captured."""
-    found = [failure for failure in uncaptured.failures() if failure.kind != uncaptured.PART]
-    if len(found) > 1:
-        since = clock.minute(found[0].since)
-        return [f"{len(found)} transcripts are not captured, since {since}: `cortext doctor` shows which and why"]
-    return [failure.text for failure in found]
+    """Return notes about transcripts that could not be captured, or only in part."""
+    failures = uncaptured.failures()
+    in_part = [failure for failure in failures if failure.kind == uncaptured.PART]
+    notes = []
+    for found, state in (
+        ([failure for failure in failures if failure not in in_part], "not captured"),
+        (in_part, "read in part"),
+    ):
+        if len(found) > 1:
+            since = clock.minute(found[0].since)
+            notes.append(f"{len(found)} transcripts are {state}, since {since}: `cortext doctor` shows which and why")
+        else:
+            notes += [failure.text for failure in found]
+    return notes
 
 
 def _shortened() -> list[str]:

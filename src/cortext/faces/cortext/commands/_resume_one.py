@@ -28,7 +28,7 @@ from cortext.services.library.branches import open_branches
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment
-from cortext.services.resume.handover import carry_out_or_rewrite, instructed, take_back, unseen_end
+from cortext.services.resume.handover import carry_out_or_rewrite, example_launch, take_back, unseen_end
 from cortext.services.resume.notes import choose_branch, notes_on, up_to_date
 from cortext.services.resume.packet import packet_for
 from cortext.services.resume.planning import OWN, PUT_BACK, Plan, plan_for
@@ -37,7 +37,6 @@ from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 _LONGEST_SHOWN = 300  # characters of a message before a tool that does not show the conversation
-_NEW = "NEW"  # stands for the id of a session that is yet to be written
 
 
 def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Namespace) -> int:
@@ -76,16 +75,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     carrying = stores.carrying(listing)
     plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, tool.name, options.model)
     if options.dry_run:
-        try:
-            # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
-            launch = tool.launch(_NEW, project=plan.project, prompt="…", model=options.model)
-            argv = instructed(plan, tool, launch, for_display=True).argv
-            argv = [plan.key if plan.key and word == _NEW else word for word in argv]
-        except NotFound as error:
-            argv = [tool.name, "…"]
-            if _NEW not in error.message:  # else it is only the example that is not there
-                plan.warnings.append(error.message)
-        return _print_plan(plan, argv, as_json=options.json)
+        return _print_plan(plan, example_launch(plan, tool, options.model).argv, as_json=options.json)
     found = tool.detect()
     if found is None and not options.no_start:
         others = ", ".join(writer.name for writer in tools.native_writers())

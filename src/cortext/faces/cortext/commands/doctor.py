@@ -29,7 +29,7 @@ from cortext.services.doctor import (
     workspace_findings,
 )
 from cortext.services.projects.workspaces import PROGRAM
-from cortext.services.workspace.installed_tools import ToolHere, detect_all, overview, untested
+from cortext.services.workspace.installed_tools import ToolHere, detect_all, overview, untested, when_run
 from cortext.wiring.stores import WORKSPACE, Stores
 from cortext.wiring.tools import tool, tools
 
@@ -78,9 +78,10 @@ def _run_full(*, as_json: bool, full: bool = False) -> int:
     examined = []
     away: dict[str, StoreUnreachable] = {}
     for store in stores.all():
+        unanswered = stores.ask_git_again(store.root) if store.kind == WORKSPACE else ""
         examined.append(examine(store, full=full, away=away))
         if store.kind == WORKSPACE:
-            examined[-1].findings += workspace_findings(store, installed, PROGRAM)
+            examined[-1].findings += workspace_findings(store, installed, PROGRAM, unanswered)
     first_turns.judge_smaller(tool)
     examined += uncaptured_findings()
     rescue = Rescue(stores.capture, installed)
@@ -197,14 +198,11 @@ def run_tools(arguments: list[str]) -> int:
         print(table(heads, lines, styles=("cyan",)))
     if others := ", ".join(row.name for row in rows if row not in here and row.name not in alarms):
         print(f"Not installed, and without conversations here: {others}")
-    if pairs := [row.pairs for row in rows if row.pairs is not None]:
-        passed, tested, date = (
-            sum(p.passed_to for p in pairs),
-            sum(p.run_to for p in pairs),
-            max(p.date for p in pairs),
-        )
+    if pairs := {row.name: row.pairs for row in rows if row.pairs is not None}:
+        passed, tested = sum(found.passed_to for found in pairs.values()), sum(found.run_to for found in pairs.values())
         possible = sum("resume" in row.supported for row in rows) ** 2
-        print(f"Tested resumes from one tool in another: {tested} of {possible} pairs, {passed} passed, last on {date}")
+        said = f"{tested} of {possible} pairs, {passed} passed, {when_run(pairs)}"
+        print(f"Tested resumes from one tool in another: {said}")
     for text in itertools.chain.from_iterable(alarms.values()):
         print(f"{paint('!', 'yellow')} {terminal.line(text)}")
     for item in endangered.values():

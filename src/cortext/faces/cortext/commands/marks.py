@@ -230,7 +230,7 @@ def run_title(arguments: list[str]) -> int:
         session = conversation.store.update(
             conversation.session.id, Change(title=new_title, extra=dict(TITLED_BY_USER))
         )
-        print(terminal.line(f"{session.id}: {session.title}"))
+        print(terminal.line(f"{named(conversation)}: {session.title}"))
     else:
         print(terminal.line(conversation.session.title))
     return 0

@@ -58,8 +58,7 @@ def run(arguments: list[str]) -> int:
     bring_up_to_date(search, exact=options.exact)
     query = Query(" ".join(options.words), filters, limit=options.limit, exact=options.exact)
     answer = (search.messages if options.messages else search.search)(query, fresh=False)
-    if answer.damaged:
-        print(f"Note: {incomplete_line((), damaged=answer.damaged)}", file=sys.stderr)
+    _say_what_may_be_missing(answer)
     if answer.meaningless:
         print(terminal.line(f"Note: {answer.meaningless}"), file=sys.stderr)
     if options.json:
@@ -72,6 +71,12 @@ def run(arguments: list[str]) -> int:
     else:
         print(nothing_of(answer, query.text))
     return report_missing(answer.away) or (0 if answer.hits or options.json else 1)
+
+
+def _say_what_may_be_missing(answer: Answer) -> None:
+    """Say what was damaged; `bring_up_to_date` says what is not indexed yet, and `report_missing` what is away."""
+    if answer.damaged:
+        print(f"Note: {incomplete_line((), damaged=answer.damaged)}", file=sys.stderr)
 
 
 def print_hits(answer: Answer) -> None:
@@ -163,17 +168,18 @@ def run_similar(arguments: list[str]) -> int:
     """Print the similar sessions."""
     options = similar_parser().parse_args(arguments)
     stores = stores_for()
-    search = stores.search()
+    search = stores.search().reachable()
     bring_up_to_date(search)
-    row = which_row(stores.listing(), stores.workspace, " ".join(options.session))
-    found = search.similar(row, limit=options.limit)
+    row = which_row(search.listing, stores.workspace, " ".join(options.session))
+    answer = search.similar(row, limit=options.limit)
+    _say_what_may_be_missing(answer)
     if options.json:
-        print_hits(Answer(found))
-    elif found:
-        print_found(Answer(found))
+        print_hits(answer)
+    elif answer.hits:
+        print_found(answer)
     else:
         print("No similar session was found.")
-    return 0
+    return report_missing(answer.away)
 
 
 SIMILAR = Command(similar_parser, run_similar)
