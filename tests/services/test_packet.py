@@ -125,7 +125,7 @@ def test_the_block_is_that_of_the_seed_with_the_safety_wording_before_its_end(na
 
 
 @pytest.mark.req("SESS-003b")
-def test_the_block_holds_data_of_the_conversation_apart_from_what_is_expected_of_the_model() -> None:
+def test_the_block_keeps_data_apart_from_what_is_expected_of_the_model() -> None:
     session = _seed_session(**{DETAILS: {"goal": "An API.", "decided": ["REST"], "next": "Name the endpoints."}})
     data = block_data(session, messages=1, before="The user asked last: which?", branches="2, joined")
     assert data[2:] == [

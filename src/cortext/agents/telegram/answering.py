@@ -15,22 +15,25 @@ from cortext.agents.assistant.commands import NO_SESSION, Commands, Outcome, cre
 from cortext.agents.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.agents.talk.context import REMARK, cut_reason_of
 from cortext.agents.talk.turn import Talk, cut_error
-from cortext.agents.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
+from cortext.agents.telegram.incoming import (
+    AGAIN,
+    COMMAND,
+    DELETION,
+    EDIT,
+    MOVED,
+    WORDS,
+    Incoming,
+    Media,
+    clean_name,
+    message_of,
+)
 from cortext.agents.telegram.withheld import error_text
 from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
 from cortext.model.answer import AnswerNote, AnswerText
 from cortext.model.message import (
     ASSISTANT,
-    ATTACHED,
-    FILE,
-    FORWARDED,
-    IMAGE,
-    QUOTES,
-    REPLACES,
-    TEXT,
     USER,
     Message,
-    Part,
 )
 from cortext.services.library.stores import settle
 from cortext.store.assistant import PendingUpdate, Updates
@@ -176,7 +179,7 @@ class Answering:
                 return Outcome(_with_notes(said, session_id, made, incoming.media), markdown=True)
         if incoming.media is not None and not incoming.text and not incoming.media.content:
             return self._decline_media(taken, incoming, incoming.media, session_id, made, stored)
-        message = self._message(incoming, replaced)
+        message = message_of(incoming, self._bot, replaced)
         if self._is_replaced(taken.chat, incoming):
             if stored is None:
                 stored = self._note(taken, session_id, assistant.store.append(session_id, message)[0])
@@ -302,7 +305,7 @@ class Answering:
         reply = Message(role=ASSISTANT, content=words)
         store = self._assistant.store
         if stored is None:
-            stored, _ = store.append(session_id, self._message(incoming), reply)
+            stored, _ = store.append(session_id, message_of(incoming, self._bot), reply)
             self._note(taken, session_id, stored)
         else:
             store.append(session_id, reply)
@@ -322,7 +325,7 @@ class Answering:
             if before is not None and session_id != active:  # after /new or /resume: it is answered where it was said
                 self._updates.note(taken.update, {"session": session_id})
             # Telegram reports more than new words, such as each move of a live location: those are only recorded.
-            if before is not None and before.content == self._message(incoming).content:
+            if before is not None and before.content == message_of(incoming, self._bot).content:
                 is_stored = _update_of(before) == (self._bot, taken.update)
                 return self._words(taken, incoming, grown) if is_stored and incoming.text else None
             if not incoming.text:
@@ -367,7 +370,7 @@ class Answering:
         """Store the new state of a message without words as a remark, which needs no answer."""
         if not session_id or self._stored(taken, session_id) is not None:
             return
-        message = self._message(incoming)
+        message = message_of(incoming, self._bot)
         message.extra = {**(message.extra or {}), REMARK: True}
         stored = self._assistant.store.append(session_id, message)
         self._assistant.end_turn(session_id, stored)
@@ -380,33 +383,6 @@ class Answering:
             origin = (message.extra or {}).get("telegram")
             if isinstance(origin, dict) and origin.get("message") in gone:
                 sessions.annotate(session_id, {"type": "deletion", "message_id": message.id, "by": "telegram"})
-
-    def _message(self, incoming: Incoming, replaced: str = "") -> Message:
-        """Return the user's message as it is stored, with the id of its update, and of the message that it replaces."""
-        media = incoming.media
-        origin = {
-            "bot": self._bot,
-            "update": incoming.update,
-            "chat": incoming.address.chat,
-            "message": incoming.message,
-            "from": incoming.user,
-        }
-        if incoming.address.thread is not None:
-            origin["thread"] = incoming.address.thread
-        # Only what the user said is content: what is said about it has fields of its own.
-        extra: dict[str, Any] = {"telegram": origin}
-        extra |= {REPLACES: replaced} if replaced else {}
-        extra |= {FORWARDED: True} if incoming.forwarded else {}
-        extra |= {QUOTES: incoming.quotes} if incoming.quotes else {}
-        words, parts = incoming.text, None
-        if media is not None:
-            extra[ATTACHED] = media.fields
-            words = "\n".join(filter(None, (words, media.content)))
-            if not media.content:
-                kind = IMAGE if media.kind == "photo" else FILE
-                file = Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type)
-                parts = [*([Part(type=TEXT, text=words)] if words else []), file]
-        return Message(role=USER, content=words, parts=parts, extra=extra)
 
 
 class Stopped(Exception):

@@ -13,6 +13,18 @@ from collections.abc import Collection
 from typing import Any, NamedTuple, TypeGuard
 
 from cortext.model.ids import chat_name, is_id, is_plain_name
+from cortext.model.message import (
+    ATTACHED,
+    FILE,
+    FORWARDED,
+    IMAGE,
+    QUOTES,
+    REPLACES,
+    TEXT,
+    USER,
+    Message,
+    Part,
+)
 from cortext.safety import terminal
 
 # The kinds of updates that we request from Telegram.
@@ -311,3 +323,31 @@ def clean_name(name: Any) -> str:
 
 def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
+
+
+def message_of(incoming: Incoming, bot: int, replaced: str = "") -> Message:
+    """Return the user's message as it is stored, with the id of its update, and of the message that it replaces."""
+    media = incoming.media
+    origin = {
+        "bot": bot,
+        "update": incoming.update,
+        "chat": incoming.address.chat,
+        "message": incoming.message,
+        "from": incoming.user,
+    }
+    if incoming.address.thread is not None:
+        origin["thread"] = incoming.address.thread
+    # Only what the user said is content: what is said about it has fields of its own.
+    extra: dict[str, Any] = {"telegram": origin}
+    extra |= {REPLACES: replaced} if replaced else {}
+    extra |= {FORWARDED: True} if incoming.forwarded else {}
+    extra |= {QUOTES: incoming.quotes} if incoming.quotes else {}
+    words, parts = incoming.text, None
+    if media is not None:
+        extra[ATTACHED] = media.fields
+        words = "\n".join(filter(None, (words, media.content)))
+        if not media.content:
+            kind = IMAGE if media.kind == "photo" else FILE
+            file = Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type)
+            parts = [*([Part(type=TEXT, text=words)] if words else []), file]
+    return Message(role=USER, content=words, parts=parts, extra=extra)

@@ -210,10 +210,7 @@ class Git:
         return found
 
     def heads(self, timeout: float) -> tuple[str, list[str]] | None:
-        """Return the commit that is checked out and the last commit of every local branch; None if git fails.
-
-        Before the first commit they are empty.
-        """
+        """Return the commit checked out and the last one of every local branch (or nothing); None if git fails."""
         first = self._run("rev-parse", "--verify", "--quiet", "HEAD", timeout=timeout)
         done = self._run("for-each-ref", "--format=%(objectname)", "refs/heads", timeout=timeout)
         if first.returncode > 1 or done.returncode:
@@ -226,10 +223,7 @@ class Git:
         return commit == ancestor or self._run("merge-base", "--is-ancestor", ancestor, commit).returncode == 0
 
     def added_in(self, commits: Iterable[str], but_in: Iterable[str], folder: str, timeout: float) -> list[str] | None:
-        """Return the files below a folder that were added on the way to these commits, and not on that to the others.
-
-        None if git fails, or a long history takes longer than this many seconds.
-        """
+        """Return the files below a folder that these commits added, and not the others; None if git fails."""
         wanted = [*commits, *(f"^{commit}" for commit in but_in)]
         words = ("--ignore-missing", "--no-renames", "--diff-filter=A", "--format=", "--name-only", "--relative", "-z")
         done = self._run("log", "--stdin", *words, "--", folder, given="\n".join(wanted).encode(), timeout=timeout)
