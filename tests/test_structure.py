@@ -85,6 +85,7 @@ LOCAL_IMPORTS = {
         "config/load.py",
         "faces/cortext/commands/_listing.py",
         "faces/cortext/commands/completion.py",
+        "faces/cortext/commands/doctor.py",
         "faces/cortext/commands/list_.py",
         "faces/cortext/commands/show.py",
         "faces/cortext/supervise.py",

@@ -58,9 +58,8 @@ def run(arguments: list[str]) -> int:
     chosen = Browser(stores.folder, stores.workspace, writers, index_later).run(query)
     if chosen is None:
         return 0
-    from cortext.faces.cortext.commands import resume
-    from cortext.faces.cortext.commands._resume_one import resume_one
+    from cortext.faces.cortext.commands import _resume_one, resume
 
     words = ["--ai", chosen.tool] if chosen.tool else []
     listing = stores.listing()
-    return resume_one(stores, listing, [chosen.row], resume.parser().parse_args(words))
+    return _resume_one.resume_one(stores, listing, [chosen.row], resume.parser().parse_args(words))

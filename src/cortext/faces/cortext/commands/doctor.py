@@ -10,7 +10,6 @@ from argparse import ArgumentParser
 import msgspec
 
 from cortext.errors import StoreUnreachable
-from cortext.faces.cortext.commands.rescue import offer
 from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import folded, paint
 from cortext.faces.terminal.run import Command
@@ -104,6 +103,8 @@ def _run_full(*, as_json: bool, full: bool = False) -> int:
         result = "A server does not answer; nothing else is damaged." if unreachable else result
         print("Something is damaged: run the commands above." if damaged else result)
         if rescue.work and sys.stdin.isatty() and sys.stdout.isatty():
+            from cortext.faces.cortext.commands.rescue import offer  # it imports whatever captures
+
             offer(rescue)
     if damaged or unreachable:
         return 3 if damaged else StoreUnreachable.exit_status
