@@ -190,6 +190,19 @@ def test_calls_results_thinking_times_and_the_title_are_read(tmp_path: Path) -> 
     assert reading.counts.skipped == {"without content": 1}
 
 
+@pytest.mark.req("TRUE-06")
+def test_each_message_without_a_row_is_counted_as_damage(tmp_path: Path) -> None:
+    samples = CursorSamples()
+    samples.save(tmp_path)
+    whole, _ = read(samples.tool(tmp_path))
+    with closing(sqlite3.connect(tmp_path / samples.user / "globalStorage/state.vscdb")) as database, database:
+        for number in (0, 6):
+            database.execute("DELETE FROM cursorDiskKV WHERE key = ?", (f"bubbleId:{KEY}:row{number}",))
+    messages, reading = read(samples.tool(tmp_path))
+    assert len(messages) == len(whole) - 2
+    assert reading.counts.damaged == {"empty": 2}
+
+
 def test_conversations_in_the_database_of_a_project_are_read(tmp_path: Path) -> None:
     storage = tmp_path / ".config/Cursor/User/workspaceStorage/77aa"
     chats = {

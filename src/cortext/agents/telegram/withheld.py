@@ -193,14 +193,24 @@ def _without_paths(text: str) -> str:
 
 
 def _end_of_path(text: str, start: int, end: int) -> int:
-    """Return where a path ends: a name with blanks goes on with a capital, to a slash, or to the ending of a file."""
+    """Return where a path ends.
+
+    A name with blanks goes on with a capital, to a slash, to the ending of a file, or to the colon before the reason.
+    """
     at, words = end, 0
     while not _FILE.search(text[start:end]) and words < _LONGEST_NAME and (following := _NEXT.match(text, at)):
         word = following["word"]
         if _SENTENCE.fullmatch(word) or _ANEW.match(word):
             break
         at, words = following.end(), words + 1
-        if "/" in word or "\\" in word or _FILE.search(word) or (at - len(following[0]) == end and word.istitle()):
+        before_reason = text.startswith(":", at) and all(char.isalnum() or char in " -_" for char in text[end:at])
+        if (
+            before_reason
+            or "/" in word
+            or "\\" in word
+            or _FILE.search(word)
+            or (at - len(following[0]) == end and word.istitle())
+        ):
             end, words = at, 0
     return end
 

@@ -116,8 +116,10 @@ class Cursor(RowTool, LocalTool):
                 if names and not any(database.execute(_LENGTH, (name,)).fetchone() for name in names):
                     # One without a value is counted as damage.
                     yield Piece("message", {"key": "the rows of all messages"})
+                    return
                 for name in names:
-                    yield from query(database, "message", _VALUE, (name,))
+                    rows = list(query(database, "message", _VALUE, (name,)))
+                    yield from rows or [Piece("message", {"key": name})]
                 return
         record = _old(database).get(key)
         if record is not None:
