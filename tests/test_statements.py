@@ -29,7 +29,7 @@ TABLE = {
     # One good summary, never stale
     "the summary says where the talk stopped: the last ask and what became of it": TALK,
     "it is in the order of the talk, with its speakers": "services/test_summarise.py::"
-    "",
+    "test_a_summary_has_the_order_and_speakers_of_the_talk_and_its_last_ask",
     "the agent in the room is asked for it once, in the turn that happens anyway": f"{BY_AGENT}::"
     "test_stopping_asks_for_it_once_in_the_turn_that_happens_anyway",
     "a line of it that the talk does not hold is dropped whole and named": f"{BY_AGENT}::"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,58 @@ def _hold(desk: Desk, name: str, folder: Path) -> Request:
         done = tool.run(prompt, cwd=folder, resume=tool.sessions()[-1] if tool.sessions() else None)
         assert done.returncode == 0 and not desk.server.pending, done.stderr
     return desk.server.turns[-1]
+
+
+# What a program adds to a prompt by itself, and those that do so at each start without a record of it.
+NOTE = re.compile(r"<(system-reminder|current_datetime)>.*?</\1>", re.DOTALL)
+WITHOUT_RECORD = ("qwen",)
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TRUE-03")
+@pytest.mark.parametrize("source", ["opencode", "copilot", "qwen", "pi", "kimi", "continue"])
+def test_every_text_that_another_source_told_is_in_the_request_or_counted(tmp_path: Path, source: str) -> None:
+    with ModelServer() as server:
+        desk = Desk(tmp_path, server, [source, "codex"])
+        held, receipt, received = _told_and_received(desk, tmp_path, source)
+    told = [turn.text for turn in held.conversation if turn.role in ("user", "developer")]
+    notes = sum(len(NOTE.findall(text)) for text in told)
+    words = list(filter(None, (NOTE.sub("", text).strip() for text in told)))
+    assert len(words) == 3 and any(COMMAND in text for text in words) is (source in EXPANDS)
+    assert [text for text in words if text not in received] == []
+    named = sum(map(int, re.findall(r"(\d+) × note of the tool to its model", receipt)))
+    assert named >= notes or source in WITHOUT_RECORD, receipt
+
+
+EXPANDS = {
+    "opencode": (".opencode/command/heron.md", "$ARGUMENTS"),
+    "qwen": (".qwen/commands/heron.md", "{{args}}"),
+    "pi": (".pi/prompts/heron.md", "$ARGUMENTS"),
+}
+
+
+def _told_and_received(desk: Desk, tmp_path: Path, source: str) -> tuple[Request, str, str]:
+    """Hold a conversation in a program and go on in Codex: the last request, the receipt, what Codex' model got."""
+    folder, tool = desk.project(), desk.tools[source]
+    (folder / "AGENTS.md").write_text("The memory file says: count twice.\n", encoding="utf-8")
+    for name, arguments in EXPANDS.values():
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(f"---\ndescription: x\n---\n{COMMAND} {arguments}.\n", encoding="utf-8")
+    for prompt in ("Count the herons.", "/heron the pond" if source in EXPANDS else "At the pond.", "And again."):
+        desk.server.push("Counted.")
+        is_option = source == "opencode" and prompt.startswith("/")
+        extra = ["--command", *prompt[1:].split()] if is_option else []
+        key = tool.sessions()[-1] if tool.sessions() else None
+        done = tool.run("" if is_option else prompt, cwd=folder, resume=key, extra_args=extra)
+        assert done.returncode == 0, done.stderr
+    held = desk.server.turns[-1]
+    session = f"{source}-{tool.sessions()[-1]}"
+    assert desk.cortext("import", "--from", source, cwd=folder).code == 0
+    planned = desk.cortext("resume", session, "--ai", "codex", "--dry-run", cwd=folder)
+    desk.server.push("Here again.")
+    with Screen(tmp_path, [str(SCRIPTS / "cortext"), "resume", session, "--ai", "codex"], desk.env, folder) as screen:
+        screen.wait_for("Here again.", timeout=120)
+    return held, planned.out + planned.err, "\n".join(turn.text for turn in desk.server.turns[-1].conversation)
 
 
 @pytest.mark.real_tool

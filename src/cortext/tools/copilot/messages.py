@@ -104,9 +104,13 @@ class Compaction(msgspec.Struct):
 
 
 class UserMessage(msgspec.Struct):
-    """A prompt. `content` is as typed; `source` names what sent it instead of the user: `skill-pdf`, `agent-ID`."""
+    """A prompt. `content` is as typed; `source` names what sent it instead of the user: `skill-pdf`, `agent-ID`.
+
+    `transformedContent` is what the model got: the program adds the time.
+    """
 
     content: str = ""
+    transformedContent: str | None = None
     source: str | None = None
     isAutopilotContinuation: bool = False
     attachments: list[dict[str, Any]] | None = None

@@ -28,12 +28,14 @@ from cortext.tools.copilot.messages import (
     START,
     TRUNCATED,
     USAGE,
+    USER_MESSAGE,
     CallStarted,
     Compaction,
     Event,
     ModelChange,
     Start,
     Usage,
+    UserMessage,
     decoder,
     is_bookkeeping,
     message_of,
@@ -160,6 +162,9 @@ class CopilotReading:
                 note(self.counts.skipped, "added by cortext")
             return message
         message = message_of(event, self._key, self._names)
+        if message is not None and message.role == USER and not message.aside and event.type == USER_MESSAGE:
+            sent = msgspec.json.decode(event.data, type=UserMessage)
+            self.about.notes += sent.transformedContent not in (None, "", sent.content)
         if message is None:
             note(self.counts.skipped, "prompt of the program")
             self.about.notes += 1
