@@ -27,7 +27,7 @@ from bench.common import (
 )
 from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.turn import Assistant
-from cortext.agents.choosing import Masked
+from cortext.agents.choosing import MaskingModel
 from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.conversation import turns_of_request
 from cortext.agents.talk.context import View
@@ -311,7 +311,7 @@ def turn_costs(folder: str, count: int, rounds: int) -> list[tuple[str, ...]]:
             begin = time.perf_counter()
             view.load(store.read(session_id))
             loaded = (time.perf_counter() - begin) * 1000
-            talk = Talk(writer, view, Masked(InstantModel()))
+            talk = Talk(writer, view, MaskingModel(InstantModel()))
 
             def one(number: int, talk: Talk = talk, said: list[str] = said) -> float:
                 begin = time.perf_counter()

@@ -30,9 +30,9 @@ from bench.search import WARM_UP, make, prepared, questions
 from bench.watch import peak_memory, share
 from cortext.index.search.engine import Engine
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.services.library.finder import Finder
 from cortext.services.library.listing import Listing
 from cortext.services.library.search import Search
+from cortext.services.library.typed_search import TypedSearch
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.web import home, library, pages
 from cortext.web.app import application
@@ -46,7 +46,7 @@ PATIENCE = 60.0
 PROGRAM = (sys.executable, "-m", "cortext.faces.cortext.main")
 PARTS: dict[str, tuple[object, str]] = {
     "refresh of the list": (Listing, "refresh"),
-    "find": (Finder, "find"),
+    "find": (TypedSearch, "find"),
     "update of the index": (Engine, "update"),
     "rank": (Engine, "find"),
     "read and cut": (Search, "_grouped"),

@@ -31,7 +31,7 @@ PERSON = "A Person"
 NOUNS = ("ledger", "harbour", "meadow", "lantern", "quarry", "cinder", "orchard", "saddle", "thimble", "walnut")
 
 
-class Published(NamedTuple):
+class Publication(NamedTuple):
     """The conversations of each commit that has any (None: no trailer), and those whose transcripts were written."""
 
     sessions: dict[str, set[str] | None]
@@ -45,7 +45,7 @@ def git(folder: str, *words: str, env: dict[str, str] | None = None) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def publish(repository: str, target: str) -> Published:
+def publish(repository: str, target: str) -> Publication:
     """Write the longest version of every transcript into a folder; return which commit came from which."""
     blobs = {}
     for line in git(repository, "ls-tree", "-r", "-l", BRANCH).splitlines():
@@ -80,7 +80,7 @@ def publish(repository: str, target: str) -> Published:
         ids = [one.strip() for one in named.split(",") if one.strip()]
         authors[commit] = author
         sessions[commit] = set().union(*(checkpoints.get(one, set()) for one in ids)) if ids else None
-    return Published(sessions, authors, present)
+    return Publication(sessions, authors, present)
 
 
 def run_why() -> None:
@@ -114,7 +114,7 @@ def run_why() -> None:
             measure(clone, published, given.files, given.commits, given.people)
 
 
-def imported(repository: str, folder: str, home: str) -> Published:
+def imported(repository: str, folder: str, home: str) -> Publication:
     """Import the published transcripts into a home, unless an earlier run did."""
     published = publish(repository, os.path.join(folder, "transcripts"))
     if not os.path.isdir(home):
@@ -188,7 +188,7 @@ def asking(clone: str) -> tuple[Why, EditSource]:
     return Why(library, GitHistory(clone)), library
 
 
-def measure(clone: str, published: Published, files: int, commits: int, people: int) -> None:
+def measure(clone: str, published: Publication, files: int, commits: int, people: int) -> None:
     """Ask for every line of these many files, and for these many commits."""
     generator = random.Random(1)
     paths = sorted(git(clone, "ls-files").splitlines())
@@ -218,7 +218,7 @@ def _lines(why: Why, path: str) -> list[LineOrigin]:
         return []
 
 
-def _kind(item: LineOrigin, published: Published) -> str:
+def _kind(item: LineOrigin, published: Publication) -> str:
     assert item.line.commit is not None
     known = published.sessions.get(item.line.commit.sha)
     if known is None:
@@ -244,7 +244,7 @@ def _print_lines(counts: Counter[tuple[str, str]]) -> None:
     print()
 
 
-def _print_commits(why: Why, clone: str, published: Published, most: int, generator: random.Random) -> None:
+def _print_commits(why: Why, clone: str, published: Publication, most: int, generator: random.Random) -> None:
     known = git(clone, "log", "--no-merges", "--format=%H").split()
     judged = [sha for sha in known if (published.sessions.get(sha) or set()) & published.present]
     bots = [sha for sha in known if "[bot]" in published.authors.get(sha, "")]

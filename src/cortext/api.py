@@ -18,7 +18,7 @@ from cortext.safety.credentials import is_address
 from cortext.services.library.listing import Row
 from cortext.services.library.resolve import Resolver
 from cortext.services.library.sources import Match
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.projects.workspaces import check_folder, remember_workspace
 from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import packet_for
@@ -106,8 +106,8 @@ class Library:
 
     def read(self, session: Session | str, start: int = 0) -> Iterator[Message]:
         """The messages of a session from number `start` on, streamed from the disk or the server."""
-        found = self._named(session)
-        return iter(found.store.read(found.session.id, start))
+        conversation = self._named(session)
+        return iter(conversation.store.read(conversation.session.id, start))
 
     def resume_packet(self, session: Session | str, *, tokens: int = 0) -> ResumePacket:
         """The conversation in at most about `tokens` tokens (0: as the settings say), for any agent to continue."""
@@ -116,12 +116,12 @@ class Library:
         packet.receipt.price = self._stores.carrying(self._listing).sentence(found.session, packet.receipt.tokens)
         return ResumePacket(packet.text(), packet.receipt, [*notes, *notes_on(found)])
 
-    def _found(self, row: Row) -> Found:
-        found = self._listing.found(row)
-        self._rows[row.id, found.session.path] = row
-        return found
+    def _found(self, row: Row) -> StoredConversation:
+        conversation = self._listing.found(row)
+        self._rows[row.id, conversation.session.path] = row
+        return conversation
 
-    def _named(self, wanted: Session | str) -> Found:
+    def _named(self, wanted: Session | str) -> StoredConversation:
         if isinstance(wanted, Session):
             row = self._rows.get((wanted.id, wanted.path))
             if row is not None:

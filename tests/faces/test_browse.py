@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cortext.faces.cortext.browse import drawing as draw
-from cortext.faces.cortext.browse.work import Newest, Wanted
+from cortext.faces.cortext.browse.work import Newest, ReadingPlace
 from cortext.faces.terminal.table import width
 from cortext.model.message import Message
-from cortext.services.library.finder import typed
 from cortext.services.library.listing import Row
 from cortext.services.library.sources import Match, SessionHit
+from cortext.services.library.typed_search import typed
 from cortext.testing.table import every_row
 from tests.faces.pond import BOAT, HERONS, Pond, make_pond
 from tests.support.cli import SCRIPTS, cortext
@@ -261,7 +261,7 @@ def test_any_text_is_shown_safely_and_fits(cells: int, unfolded: bool) -> None:
     row = _row(title="\x1b[2Jtitle " + "長い" * 60, summary="\u202esummary\n\x07")
     match = Match("m", 1, "user", "", "The \x1bboat leaks", [(4, 9), (10, 15)], 1.0, "", "")
     pattern = draw.highlight_pattern([match])
-    lines, first_lines = draw.preview_lines(Wanted(row, 1), messages, cells, pattern, unfolded=unfolded)
+    lines, first_lines = draw.preview_lines(ReadingPlace(row, 1), messages, cells, pattern, unfolded=unfolded)
     entry = draw.entry_lines(SessionHit(row, [match], 1.0), max(cells, 60), chosen=True, wide=True)
     for line in [*lines, *draw.preview_head(row, cells)]:
         text = "".join(piece for _, piece in line)

@@ -10,7 +10,7 @@ from cortext.errors import DamagedData
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.tools import call
 from cortext.model.query import Query
-from cortext.services.library.finder import Finder
+from cortext.services.library.typed_search import TypedSearch
 from cortext.wiring.stores import Stores
 from tests.faces.pond import make_pond
 from tests.index.world import World
@@ -102,7 +102,7 @@ def test_a_log_that_lfs_has_not_fetched_is_neither_resumed_nor_saved_nor_exporte
 @pytest.mark.req("TRUE-05", "FIND-01")
 def test_a_search_says_that_sessions_it_asked_are_damaged(world: World) -> None:
     assert cortext("search", "kingfishers", cwd=world.root).err.count("Note:") == 0
-    finder = Finder(Stores(str(world.root)).listing, Stores(str(world.root)).search, None, lambda: None)
+    finder = TypedSearch(Stores(str(world.root)).listing, Stores(str(world.root)).search, None, lambda: None)
     assert finder.find(Query("kingfishers")).answer.incomplete == ""
     _spoil(world.root, BIRDS)
     note = SEARCHED.format("1 session is")

@@ -9,7 +9,7 @@ import pytest
 
 from cortext.faces.cortext.browse import drawing
 from cortext.model.query import Query
-from cortext.services.library.finder import Finder, FinderAnswer
+from cortext.services.library.typed_search import TypedAnswer, TypedSearch
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
@@ -73,9 +73,9 @@ def test_every_command_says_where_git_has_a_conversation_that_left(pond: Pond) -
 
 def test_the_browser_says_where_git_has_a_conversation_that_left(pond: Pond) -> None:
     stores = Stores(str(pond.folder))
-    finder = Finder(stores.listing, stores.search, None, lambda: None)
+    finder = TypedSearch(stores.listing, stores.search, None, lambda: None)
 
-    def shown(found: FinderAnswer) -> list[tuple[bool, bool, bool]]:
+    def shown(found: TypedAnswer) -> list[tuple[bool, bool, bool]]:
         def has_place(lines: list[drawing.Line]) -> bool:
             return PLACE in "".join(text for line in lines for _, text in line)
 

@@ -62,12 +62,12 @@ def test_a_search_beside_another_indexing_process_says_so_in_every_face(world: W
     from cortext.faces.mcp.context import Context
     from cortext.faces.mcp.tools import call
     from cortext.model.query import Query
-    from cortext.services.library.finder import Finder
     from cortext.services.library.sources import incomplete_line
+    from cortext.services.library.typed_search import TypedSearch
 
     sentence = incomplete_line((), is_current=False)
     stores = Stores(str(world.root))
-    finder = Finder(stores.listing, stores.search, None, lambda: None)
+    finder = TypedSearch(stores.listing, stores.search, None, lambda: None)
     context = Context(str(world.root), lambda: None)
     assert finder.find(Query("retry")).answer.incomplete == ""
     assert sentence not in call(context, "search_sessions", {"query": "retry"}).text

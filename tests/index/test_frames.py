@@ -14,8 +14,8 @@ from cortext.model import clock
 from cortext.model.message import Message, Part
 from cortext.model.query import Query
 from cortext.model.session import Session
-from cortext.services.library.finder import Finder
 from cortext.services.library.search import note_of, nothing_of
+from cortext.services.library.typed_search import TypedSearch
 from cortext.testing.table import every_row
 from cortext.wiring.stores import Stores
 from tests.index.world import World
@@ -211,7 +211,7 @@ def test_work_of_a_day_lists_its_sessions_by_what_the_user_said(worked: World, t
 @pytest.mark.req("FIND-12")
 def test_work_of_a_day_is_complete_on_the_page_too(worked: World) -> None:
     stores = Stores(str(worked.root))
-    finder = Finder(stores.listing, stores.search, None, lambda: None)
+    finder = TypedSearch(stores.listing, stores.search, None, lambda: None)
     for text in ("what did I work on yesterday", "was habe ich gestern gemacht", "what did I do yesterday?"):
         found = finder.find(Query(text)).answer
         assert [row.id for row in found.rows] == ["long", "short"], text

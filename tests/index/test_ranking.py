@@ -22,9 +22,9 @@ from cortext.index.sessions import Row, row_of
 from cortext.model.message import Message, Part
 from cortext.model.query import Query
 from cortext.model.session import Session
-from cortext.services.library.finder import typed
 from cortext.services.library.search import note_of
 from cortext.services.library.sources import Answer, SessionHit
+from cortext.services.library.typed_search import typed
 from cortext.services.text.decisions import decided_share, topic_words
 from cortext.testing.table import every_row
 from tests.index.world import World

@@ -10,9 +10,9 @@ from cortext.errors import UsageError
 from cortext.model.message import Message, Part
 from cortext.model.query import Query, check_filters
 from cortext.model.session import Change, Origin, Session
-from cortext.services.library.finder import typed
 from cortext.services.library.hits import LeftOut
 from cortext.services.library.listing import Listing
+from cortext.services.library.typed_search import typed
 from cortext.testing.table import every_row
 from tests.index.world import World
 

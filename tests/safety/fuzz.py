@@ -37,7 +37,7 @@ from cortext.model.threads import thread
 from cortext.services.capture.capture import session_id_for
 from cortext.services.capture.first_reading import new_session, storable
 from cortext.services.library.export import as_json, as_markdown, masked
-from cortext.services.library.stores import Found, NamedStore
+from cortext.services.library.stores import NamedStore, StoredConversation
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 from cortext.services.workspace import registry
@@ -195,7 +195,7 @@ def show(store: FileStore, root: Path, session: Session, messages: list[Message]
         searchable(message).encode("utf-8", "replace")
     said = thread(messages)
     clean, _ = masked(said)
-    found = Found(NamedStore("here", store.name, str(root), store), session)
+    found = StoredConversation(NamedStore("here", store.name, str(root), store), session)
     exported = as_json(found, clean)
     exported.encode("utf-8")
     json.loads(exported, parse_constant=_not_json)

@@ -17,7 +17,7 @@ from cortext.agents.talk.context import View
 from cortext.index.sessions import COLUMNS, Row
 from cortext.model.message import Message
 from cortext.safety import framing
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.history import History
 from cortext.services.resume.in_tool import list_text
 from cortext.services.resume.packet import build
@@ -96,9 +96,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _found(workspace: Path) -> Found:
+def _found(workspace: Path) -> StoredConversation:
     named_store = Stores(str(workspace)).workspace_store()
-    return Found(named_store, named_store.store.get(NAME))
+    return StoredConversation(named_store, named_store.store.get(NAME))
 
 
 def test_no_command_prints_a_working_marker(workspace: Path) -> None:
@@ -199,8 +199,10 @@ def test_no_request_to_our_models_has_a_working_marker(workspace: Path) -> None:
 def test_a_fence_that_occurs_inside_is_drawn_again(workspace: Path) -> None:
     drawn = iter([b"\x01\x23\x45\x67\x89\xab", b"\xfe\xdc\xba\x98\x76\x54"])
     assert framing.fence(["a", FORGED], lambda size: next(drawn)) == "fedcba987654"
-    found = _found(workspace)
-    marks = {build(found.session, History(found.store, found.session)).history[3:15] for _ in range(4)}
+    conversation = _found(workspace)
+    marks = {
+        build(conversation.session, History(conversation.store, conversation.session)).history[3:15] for _ in range(4)
+    }
     assert len(marks) == 4
 
 

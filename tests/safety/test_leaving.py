@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.choosing import Masked
+from cortext.agents.choosing import MaskingModel
 from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Fault
 from cortext.agents.talk.context import View
 from cortext.model.answer import Done, Usage
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.handover import carry_out
 from cortext.services.resume.planning import make_plan
 from cortext.store.files.workspace import WorkspaceStore
@@ -69,9 +69,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: Planted)
     return folder
 
 
-def _found(workspace: Path) -> Found:
+def _found(workspace: Path) -> StoredConversation:
     named_store = Stores(str(workspace)).workspace_store()
-    return Found(named_store, named_store.store.get(NAME))
+    return StoredConversation(named_store, named_store.store.get(NAME))
 
 
 def _everything_under(folder: Path) -> str:
@@ -184,7 +184,7 @@ def test_a_model_is_sent_no_secret(planted: Planted) -> None:
     view = View()
     view.load(messages(planted.word))
     recorder = _Recorder()
-    list(Masked(recorder).stream(Request(messages=view.messages, system=planted.word("system"))))
+    list(MaskingModel(recorder).stream(Request(messages=view.messages, system=planted.word("system"))))
     assert "herons" in repr(recorder.requests[0])
     assert planted.leaks(repr(recorder.requests[0])) == []
 

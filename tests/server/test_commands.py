@@ -20,7 +20,7 @@ from cortext.server import search as postgres_search
 from cortext.server.store import PostgresStore
 from cortext.services.doctor import examine
 from cortext.services.events.hooks import Hook
-from cortext.services.library.finder import Finder
+from cortext.services.library.typed_search import TypedSearch
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import HookEvent
@@ -191,7 +191,7 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
     with pytest.raises(StoreUnreachable):
         tools.call(context, "get_session", {"id": "001-plan"})
     stores = Stores(str(folder))
-    finder = Finder(stores.listing, stores.search, None, lambda: None)
+    finder = TypedSearch(stores.listing, stores.search, None, lambda: None)
     for query in (Query(), Query("herons dawn"), Query(filters={"project": str(folder)})):
         found = finder.find(query)
         assert [hit.session.id for hit in found.answer.hits] == ["001-plan-herons"], query

@@ -22,7 +22,7 @@ from cortext.model.session import Change, Session
 from cortext.server import admin, schema
 from cortext.server.driver import CHANGEABLE
 from cortext.server.store import PostgresStore
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.store.assistant import Fact
 from cortext.web.library import store_key
 from tests.agents.alfred.conftest import Desk
@@ -802,10 +802,10 @@ def test_what_is_shared_reaches_ai_tools_and_the_phone(
         assert name in str(tools.call(context, tool, arguments)), tool
     stores = Stores(str(tmp_path))
     found = next(each for each in stores.all() if each.kind == SHARED)
-    copy = session_to_continue(Found(found, found.store.get(name)), stores.home_store())
+    copy = session_to_continue(StoredConversation(found, found.store.get(name)), stores.home_store())
     assert copy.named_store.kind == "home" and copy.session.extra["forked_from"]["session"] == name
     ann.shares().share(name, team.ben, write=True)
-    assert session_to_continue(Found(found, found.store.get(name)), stores.home_store()).session.id == name
+    assert session_to_continue(StoredConversation(found, found.store.get(name)), stores.home_store()).session.id == name
     ann.shares().share(name, team.ben)
     with Parrot() as model:
         for variable, value in environment(home, model).items():

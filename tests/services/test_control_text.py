@@ -11,7 +11,7 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Session
 from cortext.model.turns import Difference
 from cortext.safety.framing import control_disarmed
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.handover import carry_out
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
@@ -69,7 +69,7 @@ def test_a_packet_disarms_it_and_counts_it() -> None:
     assert packet.command == "Say <system-reminder> as it is.", "what the user wrote is the user's"
 
 
-def _imported(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Stores, Found, Path]:
+def _imported(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Stores, StoredConversation, Path]:
     folder = home / ".claude" / "projects" / "-work-sea-shanties"
     folder.mkdir(parents=True)
     script = Script()
@@ -83,7 +83,7 @@ def _imported(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Stores, Foun
     stores = Stores(str(home))
     named_store = stores.home_store()
     (session,) = named_store.store.sessions()
-    return stores, Found(named_store, session), path
+    return stores, StoredConversation(named_store, session), path
 
 
 @pytest.mark.req("SAFE-08")

@@ -16,7 +16,7 @@ from cortext.model.message import ASSISTANT, Message
 from cortext.model.tokens import CALL, Tokens, read_of, used
 from cortext.services.cost.carrying import Carrying, sentence
 from cortext.services.cost.prices import TABLE, Prices, canonical, money
-from cortext.services.cost.report import KINDS, Priced, report
+from cortext.services.cost.report import KINDS, CallPrice, report
 from cortext.testing.table import every_row
 
 # What each tool records, and what it means: (tokens, tool, recorded cost).
@@ -217,9 +217,9 @@ def _row(name: str = "one", **fields: Any) -> Row:
     return Row(**{**values, "id": name, "root": "/r", "kind": "home", "project": "/p", **fields})
 
 
-def _priced(model: str, cost: float | None, at: str = "2026-11-02T10:20:00Z", tool: str = "claude") -> Priced:
+def _priced(model: str, cost: float | None, at: str = "2026-11-02T10:20:00Z", tool: str = "claude") -> CallPrice:
     call = ModelCall(int(clock.to_epoch(at) or 0), model, tool, Tokens(10, 5), None)
-    return Priced(_row(), call, tool, cost)
+    return CallPrice(_row(), call, tool, cost)
 
 
 @pytest.mark.req("COST-01")
@@ -236,7 +236,7 @@ def test_a_window_begins_with_the_full_hour_of_the_first_call_and_lasts_five() -
     ]
 
 
-def _limited(at: str, window_end: str = "", week_end: str = "") -> Priced:
+def _limited(at: str, window_end: str = "", week_end: str = "") -> CallPrice:
     priced = _priced("m", 1.0, f"2026-11-{at}:00Z", tool="codex")
     ends = (int(clock.to_epoch(f"2026-11-{end}:00Z") or 0) if end else 0 for end in (window_end, week_end))
     window, week = ends

@@ -14,7 +14,7 @@ from cortext.config import folders
 from cortext.model import clock
 from cortext.model.session import FirstTurn
 from cortext.services.capture import first_turns
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.handover import carry_out, take_back
 from cortext.services.resume.planning import OWN, make_plan
 from cortext.wiring import tools
@@ -69,7 +69,7 @@ def _hand_over(project: Path, *, rewrite: bool = False, take_it_back: bool = Fal
     stores, tool = Stores(str(project)), tools.native_writer("claude")
     named_store = stores.home_store()
     (session,) = named_store.store.sessions()
-    found = Found(named_store, session)
+    found = StoredConversation(named_store, session)
     plan = make_plan(found, tool, project=str(project), rewrite=rewrite)
     assert rewrite or plan.how == OWN
     capture = stores.capture()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortext.services.capture.copies import NotPutBack, copies_of
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.handover import carry_out
 from cortext.services.resume.planning import OWN, PUT_BACK, make_plan
 from cortext.wiring import tools
@@ -17,10 +17,10 @@ from tests.support.cli import cortext
 from tests.tools.claude_code.corpus import PROJECT, Script
 
 
-def _found(stores: Stores) -> Found:
+def _found(stores: Stores) -> StoredConversation:
     named_store = stores.home_store()
     (session,) = named_store.store.sessions()
-    return Found(named_store, session)
+    return StoredConversation(named_store, session)
 
 
 @pytest.mark.req("TOOL-08")

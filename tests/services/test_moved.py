@@ -16,7 +16,7 @@ from cortext.model.session import Origin, Session
 from cortext.model.turns import Difference
 from cortext.services.events.compaction import dropped
 from cortext.services.library.resolve import with_exact_id
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.projects.projects import Projects
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.planning import NEW, make_plan
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.req("TOOL-09")
 KEY = "0b5c8a52-6f3d-4a63-9d7e-000000000001"
 
 
-def hold(folder: Path, tool: str = "claude", *, record: bool = True, **extra: Any) -> Found:
+def hold(folder: Path, tool: str = "claude", *, record: bool = True, **extra: Any) -> StoredConversation:
     """Store a conversation that was held in this folder, as an import would."""
     known = Projects().record(str(folder)) if record else {}
     path = str(folder / "a.txt")
@@ -101,10 +101,10 @@ def pond(tmp_path: Path) -> Path:
 def test_a_conversation_continues_where_its_project_is(
     pond: Path, move: Move, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = hold(pond, tool)
+    conversation = hold(pond, tool)
     now = move(pond)
     monkeypatch.chdir(now / "api")
-    plan = make_plan(found, tools.native_writer(tool))
+    plan = make_plan(conversation, tools.native_writer(tool))
     assert (plan.project, plan.how) == (str(now), NEW)
     words = json.dumps([[message.content, [part.input for part in message.parts or ()]] for message in plan.carried])
     assert words.count(f"{now}/a.txt") == 2
@@ -115,7 +115,7 @@ def test_a_conversation_continues_where_its_project_is(
     assert plan.receipt.moved == {str(pond): str(now)}
     assert f"mapped     {pond} to {now}" in plan.receipt.lines()
     assert [message.id for message in plan.carried] == ["m1", "m2", "m3", "m4"]
-    kept = [message.content for message in found.store.read(found.session.id)]
+    kept = [message.content for message in conversation.store.read(conversation.session.id)]
     assert kept[0] == f"Read {pond}/a.txt, not {pond}side.", "the store keeps the original words"
 
 
@@ -123,10 +123,10 @@ def test_a_conversation_continues_where_its_project_is(
 def test_a_subfolder_keeps_its_path_inside_the_repository(
     pond: Path, move: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = hold(pond / "api")
+    conversation = hold(pond / "api")
     now = move(pond)
     monkeypatch.chdir(now)
-    place = place_of(found)
+    place = place_of(conversation)
     assert place.folder == str(now / "api")
     assert place.paths.text(f"{pond}/api/x {pond}/web/y") == f"{now}/api/x {now}/web/y"
 
@@ -134,93 +134,93 @@ def test_a_subfolder_keeps_its_path_inside_the_repository(
 def test_a_folder_that_the_repository_no_longer_has_is_the_current_one(
     pond: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = hold(pond / "api")
+    conversation = hold(pond / "api")
     shutil.rmtree(pond / "api")
     (pond / "web").mkdir()
     for here, folder in ((pond / "web", pond / "web"), (pond.parent, pond)):
         monkeypatch.chdir(here)
         Projects().repository(str(pond))
-        assert place_of(found).folder == str(folder)
+        assert place_of(conversation).folder == str(folder)
 
 
 def test_the_same_folder_maps_nothing(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hold(pond)
+    conversation = hold(pond)
     for folder in (pond, pond / "api", pond.parent):
         monkeypatch.chdir(folder)
-        plan = make_plan(found, tools.native_writer("claude"))
+        plan = make_plan(conversation, tools.native_writer("claude"))
         assert plan.project == str(pond)
         assert (plan.receipt.moved, plan.receipt.changed, plan.warnings) == ({}, {}, [])
 
 
 def test_another_project_is_not_mistaken_for_it(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hold(pond)
+    conversation = hold(pond)
     other = make_repository(pond.with_name("other"), file="b.txt")
     monkeypatch.chdir(other)
-    assert place_of(found).folder == str(pond)
+    assert place_of(conversation).folder == str(pond)
     renamed(pond)
-    plan = make_plan(found, tools.native_writer("claude"))
+    plan = make_plan(conversation, tools.native_writer("claude"))
     assert plan.project == str(other)
     assert plan.receipt.moved == {}
     assert any(f"its folder {pond} does not exist" in note for note in plan.warnings)
 
 
 def test_a_known_folder_of_the_project_is_found_from_anywhere(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hold(pond / "api")
+    conversation = hold(pond / "api")
     now = renamed(pond)
     Projects().repository(str(now))  # as a capture or a resume there does
     monkeypatch.chdir(pond.parent)
-    assert place_of(found).folder == str(now / "api")
+    assert place_of(conversation).folder == str(now / "api")
 
 
 def test_a_conversation_captured_before_repositories_were_recorded_follows_too(
     pond: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = hold(pond / "api", record=False)
+    conversation = hold(pond / "api", record=False)
     Projects().repository(str(pond))
     now = renamed(pond)
     monkeypatch.chdir(now)
-    place = place_of(found)
+    place = place_of(conversation)
     assert place.folder == str(now / "api")
     assert place.paths.text(f"{pond}/api/x {pond}/y") == f"{now}/api/x {now}/y"
 
 
 def test_the_folder_that_is_no_fork_is_preferred(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(pond, "remote", "add", "origin", "https://host/ann/pond")
-    found = hold(pond)
+    conversation = hold(pond)
     fork = cloned(pond)
     git(fork, "remote", "set-url", "origin", "https://host/bob/pond")
     monkeypatch.chdir(fork)
-    assert place_of(found).folder == str(pond)
+    assert place_of(conversation).folder == str(pond)
     clone = pond.with_name("third")
     shutil.copytree(pond, clone)
     shutil.rmtree(pond)
-    assert place_of(found).folder == str(fork), "the current one, if nothing better is known"
+    assert place_of(conversation).folder == str(fork), "the current one, if nothing better is known"
     Projects().repository(str(clone))
     monkeypatch.chdir(pond.parent)
-    assert place_of(found).folder == str(clone)
+    assert place_of(conversation).folder == str(clone)
 
 
 def test_paths_of_every_earlier_folder_are_mapped(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hold(pond, held_in=["/earlier/pond", str(pond)])
+    conversation = hold(pond, held_in=["/earlier/pond", str(pond)])
     now = renamed(pond)
     monkeypatch.chdir(now)
-    assert place_of(found).paths.text(f"/earlier/pond/a {pond}/a {now}/a") == f"{now}/a {now}/a {now}/a"
+    assert place_of(conversation).paths.text(f"/earlier/pond/a {pond}/a {now}/a") == f"{now}/a {now}/a {now}/a"
 
 
 def test_what_a_compaction_dropped_names_the_files_where_they_are(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hold(pond)
+    conversation = hold(pond)
     now = renamed(pond)
     monkeypatch.chdir(now)
-    text = dropped(found, "Something was said.", 2_000, 20_000)
+    text = dropped(conversation, "Something was said.", 2_000, 20_000)
     assert f"{now}/a.txt" in text
     assert f"{pond}/" not in text
 
 
 @pytest.mark.parametrize("extra", [{"held_in": ["/", "", 5]}, {"repository": {"roots": "x"}, "held_in": 7}])
 def test_invalid_metadata_maps_nothing(pond: Path, extra: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hold(pond, record=False, **extra)
+    conversation = hold(pond, record=False, **extra)
     monkeypatch.chdir(pond)
-    place = place_of(found)
+    place = place_of(conversation)
     assert place.folder == str(pond)
     assert place.paths.text("/ /a /work/b") == "/ /a /work/b"
 

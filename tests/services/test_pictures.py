@@ -9,7 +9,7 @@ import pytest
 
 from cortext.model.message import IMAGE, Message, Picture
 from cortext.model.turns import Difference
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.new_session import LARGEST, MOST
 from cortext.services.resume.planning import make_plan
 from cortext.tools.base import KeepsImages, Transcript
@@ -120,7 +120,7 @@ def _planned(
     stores = Stores(str(home))
     named_store = stores.home_store()
     (session,) = named_store.store.sessions()
-    plan = make_plan(Found(named_store, session), tools.native_writer("codex"), project=str(home))
+    plan = make_plan(StoredConversation(named_store, session), tools.native_writer("codex"), project=str(home))
     return plan.carried, plan.receipt.changed, plan.receipt.images
 
 

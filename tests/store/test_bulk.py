@@ -18,7 +18,7 @@ from cortext.errors import InvalidMessage, SessionBusy, SessionExists, WriteFail
 from cortext.io import new_files
 from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
-from cortext.store.capabilities import Published
+from cortext.store.capabilities import Publication
 from cortext.store.files import bulk as bulk_module
 from cortext.store.files.bulk import FileBulk, NewLog
 from cortext.store.files.layout_paths import INCOMING
@@ -91,7 +91,7 @@ def flushed(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("in_order")
 
 
-def create_all(root: str, done: list[str], names: Sequence[str] = NAMES) -> Published:
+def create_all(root: str, done: list[str], names: Sequence[str] = NAMES) -> Publication:
     """Build and publish, as an import does; acknowledged ids are added to `done`."""
     bulk = WorkspaceStore(root).bulk()
     assert isinstance(bulk, FileBulk)
@@ -124,7 +124,7 @@ def check_complete(root: str, acknowledged: Sequence[str], *, native: bool = Tru
 @pytest.mark.req("STORE-03", "STORE-10")
 def test_bulk_creation_writes_the_same_files_as_one_by_one(tmp_path: Path) -> None:
     done: list[str] = []
-    assert create_all(str(tmp_path / "bulk"), done) == Published(list(NAMES), [], {})
+    assert create_all(str(tmp_path / "bulk"), done) == Publication(list(NAMES), [], {})
     single = WorkspaceStore(str(tmp_path / "single"))
     for name in NAMES:
         single.create(new(name))
@@ -260,7 +260,7 @@ def test_a_session_that_was_created_meanwhile_is_not_replaced(tmp_path: Path) ->
     other.append("two", Message(role="user", content="theirs"))
     (tmp_path / "conversations" / DAYS["three"] / "three").mkdir(parents=True)  # a conversation of plain Markdown
     done: list[str] = []
-    assert bulk.publish(done.extend) == Published(["one"], ["two", "three"], {})
+    assert bulk.publish(done.extend) == Publication(["one"], ["two", "three"], {})
     assert done == ["one"]
     assert [message.content for message in store.read("two")] == ["theirs"]
     assert list((tmp_path / "conversations" / DAYS["three"] / "three").iterdir()) == []

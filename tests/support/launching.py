@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cortext.model.message import ASSISTANT, USER
 from cortext.model.threads import thread
 from cortext.safety.framing import BEGIN, END
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.planning import NEW, OWN, TOPICLESS, Plan, make_plan
 from cortext.services.resume.receipt import NOTES
 from cortext.services.workspace.registry import command_text
@@ -71,15 +71,15 @@ def _opening(plan: Plan) -> list[Said]:
     return BLOCK if plan.instructions else OPENING
 
 
-def launched(desk: Desk, stores: Stores, found: Found, target: str, project: Path) -> Launched:
+def launched(desk: Desk, stores: Stores, conversation: StoredConversation, target: str, project: Path) -> Launched:
     """Resume a conversation in a program with `cortext resume`, and type one more message there."""
     tool = tools.native_writer(target)
-    plan = _planned(found, tool, stores.settings.resume.native_tokens, project)
+    plan = _planned(conversation, tool, stores.settings.resume.native_tokens, project)
     before = _sessions(tool, project)
     sizes = _sizes(tool, plan)
     withheld = _withheld(tool, plan)
     folder = Path(tempfile.mkdtemp(prefix="screen-", dir=desk.home.parent))
-    command = [str(SCRIPTS / "cortext"), "resume", found.session.id, "--ai", target]
+    command = [str(SCRIPTS / "cortext"), "resume", conversation.session.id, "--ai", target]
     desk.server.answer(NEXT, ANSWER)
     desk.server.answer(END, WELCOME)
     start = len(desk.server.requests)
@@ -103,12 +103,13 @@ def launched(desk: Desk, stores: Stores, found: Found, target: str, project: Pat
     return Launched(plan, first, request, problems, withheld)
 
 
-def _planned(found: Found, tool: NativeWriter, budget: int, project: Path) -> Plan:
+def _planned(conversation: StoredConversation, tool: NativeWriter, budget: int, project: Path) -> Plan:
     """Return the plan that the command makes as well."""
     command, topicless = (
-        command_text(found.root, found.session.type, topic) for topic in (found.session.title, TOPICLESS)
+        command_text(conversation.root, conversation.session.type, topic)
+        for topic in (conversation.session.title, TOPICLESS)
     )
-    return make_plan(found, tool, command=command, topicless=topicless, budget=budget, project=str(project))
+    return make_plan(conversation, tool, command=command, topicless=topicless, budget=budget, project=str(project))
 
 
 def _answered(desk: Desk, screen: Screen, start: int) -> Request:
@@ -196,13 +197,13 @@ def _unlike_receipt(plan: Plan, log: str) -> list[str]:
     return [f"not on the screen: {line}" for line in [plan.how, *lines] if "".join(line.split()) not in shown]
 
 
-def captured_again(desk: Desk, found: Found, target: str) -> list[str]:
+def captured_again(desk: Desk, conversation: StoredConversation, target: str) -> list[str]:
     """Take in what was said after the resume; return problems unless exactly that was added and every id stayed."""
-    before = [message.id for message in thread(found.store.read(found.session.id))]
+    before = [message.id for message in thread(conversation.store.read(conversation.session.id))]
     done = desk.cortext("sync", "--from", target, cwd=desk.home)
     if done.code:
         return [f"sync: {done.err}"]
-    after = thread(found.store.read(found.session.id))
+    after = thread(conversation.store.read(conversation.session.id))
     problems = [] if [message.id for message in after][: len(before)] == before else ["earlier messages changed"]
     added = [(message.role, message.content) for message in after[len(before) :] if message.content]
     welcome = [] if user_speaks_first(tools.native_writer(target)) else [(ASSISTANT, WELCOME)]

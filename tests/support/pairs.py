@@ -17,7 +17,7 @@ from cortext.model.threads import thread
 from cortext.model.turns import Difference
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.resolve import with_exact_id
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.projects.workspaces import remember_workspace
 from cortext.services.resume.planning import NEW, Plan
 from cortext.services.resume.receipt import NOTES
@@ -149,7 +149,7 @@ def outcomes(desk: Desk, messages: Sequence[Message], *, may_lose: bool = False)
     return [results[call.id] for call in calls]
 
 
-def imported(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
+def imported(desk: Desk, stores: Stores, name: str, project: Path) -> StoredConversation:
     """Import the conversation of a program and return it."""
     done = desk.cortext("import", "--from", name, cwd=project)
     assert done.code == 0, done.err
@@ -160,16 +160,16 @@ def imported(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
     return of_project[0]
 
 
-def copied(found: Found, target: str) -> Found:
+def copied(conversation: StoredConversation, target: str) -> StoredConversation:
     """Copy a conversation into its project, which becomes a workspace, so that each pair starts with the original."""
-    project = str(found.session.extra["project"])
+    project = str(conversation.session.extra["project"])
     inside.write(project, ".workspace/commands/plan.md", COMMAND.replace("Herons", "{arguments}").encode())
     kind = ConversationType(command="/workspace.plan", command_file=".workspace/commands/plan.md")
     registry.save(project, registry.Registry(types={"plan": kind}))
     remember_workspace(project)
     workspace = Stores(project).all()[0]
     store = workspace.store
-    name = f"pair-{found.session.origin.tool}-{target}-{os.urandom(3).hex()}"  # a test may be run twice
+    name = f"pair-{conversation.session.origin.tool}-{target}-{os.urandom(3).hex()}"  # a test may be run twice
     store.create(
         Session(
             id=name,
@@ -177,12 +177,12 @@ def copied(found: Found, target: str) -> Found:
             title="Herons",
             summary=SUMMARY,
             status="paused",
-            origin=Origin(tool=found.session.origin.tool),
-            extra=found.session.extra,
+            origin=Origin(tool=conversation.session.origin.tool),
+            extra=conversation.session.extra,
         )
     )
-    store.append(name, *thread(found.store.read(found.session.id)))
-    return Found(workspace, store.get(name))
+    store.append(name, *thread(conversation.store.read(conversation.session.id)))
+    return StoredConversation(workspace, store.get(name))
 
 
 def compare(

@@ -18,7 +18,7 @@ from tests.support.pairs import DATA, TURN_SECONDS, Conversation, copied, hold, 
 from tests.support.runners import make_tool
 from tests.tools.matrix_page import ITSELF, RUNNERS, USED, Row, reason, versions
 
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.planning import OWN
 from cortext.services.workspace.installed_tools import code_of
 from cortext.wiring.stores import Stores
@@ -94,10 +94,10 @@ def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -
     server.forget()
     with desk.environment():
         stores = Stores(str(desk.home))
-        found = _only_session(stores)
+        conversation = _only_session(stores)
         if row.home != ITSELF:
-            found = copied(found, row.target)
-        result = launched(desk, stores, found, row.target, held.project)
+            conversation = copied(conversation, row.target)
+        result = launched(desk, stores, conversation, row.target, held.project)
         row.outcome = result.outcome(held.said)
         refused = any("cannot continue its own session" in why for why in result.plan.warnings)
         row.is_refused = row.home == ITSELF and refused
@@ -105,7 +105,7 @@ def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -
             row.outcome.problems.append(f"it was opened as {result.plan.how}")
         if _model(result.request) == desk.tools[row.target].another_model:
             row.outcome.problems.append(f"it asked {_model(result.request)}, which it was used with before")
-        row.outcome.problems += captured_again(desk, found, row.target)
+        row.outcome.problems += captured_again(desk, conversation, row.target)
 
 
 @contextmanager
@@ -147,6 +147,6 @@ def _model(request: Request) -> str:
     return str(request.body.get("model") or request.path.rpartition("/")[2].partition(":")[0])
 
 
-def _only_session(stores: Stores) -> Found:
-    [found] = [Found(store, session) for store in stores.all() for session in store.store.sessions()]
+def _only_session(stores: Stores) -> StoredConversation:
+    [found] = [StoredConversation(store, session) for store in stores.all() for session in store.store.sessions()]
     return found

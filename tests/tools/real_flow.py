@@ -25,7 +25,7 @@ from tests.support.runners import ANOTHER_MODEL, make_tool
 
 from cortext.model.message import ATTACHMENT, Message
 from cortext.model.threads import thread
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.planning import OWN, Plan
 from cortext.wiring.stores import Stores
 
@@ -43,7 +43,7 @@ class RealFlow:
     changed: ClassVar[dict[str, int]] = {}  # what the receipt of a resume in it says
     targets: ClassVar[tuple[str, ...]] = ("claude",)  # the programs that its conversation is resumed in
 
-    def check_imported(self, found: Found, messages: list[Message]) -> None:
+    def check_imported(self, conversation: StoredConversation, messages: list[Message]) -> None:
         """Check what only this program records."""
 
     def check_resumed(self, desk: Desk, plan: Plan, request: Request, project: Path) -> None:
@@ -88,8 +88,8 @@ class RealFlow:
         self, desk: Desk, conversations: Conversations, stores: Stores
     ) -> None:
         project, said = conversations[self.name]
-        found = imported(desk, stores, self.name, project)
-        messages = thread(found.store.read(found.session.id))
+        conversation = imported(desk, stores, self.name, project)
+        messages = thread(conversation.store.read(conversation.session.id))
         attached = [message for message in messages if ATTACHMENT in (message.extra or {})]
         assert tuple(message.content for message in attached) == self.attached
         spoken = [message for message in messages if message.content and message not in attached]
@@ -100,7 +100,7 @@ class RealFlow:
         again = desk.cortext("import", "--from", self.name, "--json", cwd=project).json
         assert again[0]["messages"] == 0, "idempotent"
         assert again[0]["failed"] == [], "nothing in the program's own store is left over"
-        self.check_imported(found, messages)
+        self.check_imported(conversation, messages)
 
     @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-09", "TRUE-01")
     @pytest.mark.parametrize("home", [pytest.param("fresh", marks=pytest.mark.repeats), "used"])
@@ -108,13 +108,13 @@ class RealFlow:
         self, desk: Desk, conversations: Conversations, stores: Stores, home: str
     ) -> None:
         project, said = conversations["claude"]
-        found = copied(imported(desk, stores, "claude", project), f"{self.name}-{home}")
+        conversation = copied(imported(desk, stores, "claude", project), f"{self.name}-{home}")
         folder = desk.home / self.sessions
         if home == "fresh":
             folder.rename(folder.with_name("of before"))
             desk.tools[self.name].trust(project)
         try:
-            result = launched(desk, stores, found, self.name, project)
+            result = launched(desk, stores, conversation, self.name, project)
             plan, request = result.plan, result.request
             outcome = result.outcome(said)
             assert outcome.problems == []
@@ -124,7 +124,7 @@ class RealFlow:
             calls = [turn.call_id for turn in request.conversation if turn.kind == "tool_call"]
             results = [turn.call_id for turn in request.conversation if turn.kind == "tool_result"]
             assert sorted(results) == sorted(calls)  # two at once may end in any order
-            assert captured_again(desk, found, self.name) == []
+            assert captured_again(desk, conversation, self.name) == []
             self.check_resumed(desk, plan, request, project)
         finally:
             if home == "fresh":
@@ -138,11 +138,11 @@ class RealFlow:
         project, said = conversations[self.name]
         original = imported(desk, stores, self.name, project)
         for target in self.targets:
-            found = copied(original, target)
-            outcome = launched(desk, stores, found, target, project).outcome(said)
+            conversation = copied(original, target)
+            outcome = launched(desk, stores, conversation, target, project).outcome(said)
             assert outcome.problems == [], target
             assert (outcome.messages, outcome.calls, outcome.left_out) == (outcome.of_messages, 3, {}), target
-            assert captured_again(desk, found, target) == [], target
+            assert captured_again(desk, conversation, target) == [], target
 
     @pytest.mark.repeats
     @pytest.mark.req("SESS-004d", "TRUE-01")
@@ -151,11 +151,11 @@ class RealFlow:
     ) -> None:
         """The last of its tests, because the conversation is longer after it."""
         project, said = conversations[self.name]
-        found = imported(desk, stores, self.name, project)
-        result = launched(desk, stores, found, self.name, project)
+        conversation = imported(desk, stores, self.name, project)
+        result = launched(desk, stores, conversation, self.name, project)
         assert result.plan.how == OWN
         assert result.outcome(said).problems == []
-        assert captured_again(desk, found, self.name) == []
+        assert captured_again(desk, conversation, self.name) == []
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from tests.support.screen import Screen
 from tests.tools.codex.test_real import ask
 from tests.tools.test_resume_flows import OPENCODE_MODEL, opencode_server
 
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.handover import carry_out
 from cortext.services.resume.planning import NEW, OWN, make_plan
 from cortext.wiring import tools
@@ -37,9 +37,9 @@ def _handed_over(desk: Desk, name: str, folder: Path, monkeypatch: pytest.Monkey
     stores, tool = Stores(str(folder)), tools.native_writer(name)
     named_store = stores.home_store()
     (session,) = named_store.store.sessions()
-    plan = make_plan(Found(named_store, session), tool, project=str(folder))
+    plan = make_plan(StoredConversation(named_store, session), tool, project=str(folder))
     assert plan.how == how
-    carry_out(plan, Found(named_store, session), tool, stores.capture())
+    carry_out(plan, StoredConversation(named_store, session), tool, stores.capture())
     return plan.key
 
 

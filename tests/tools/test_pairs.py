@@ -27,7 +27,7 @@ from tests.support.pairs import (
 from cortext.model.message import Message, attachments_in
 from cortext.model.threads import thread
 from cortext.services.library.resolve import with_exact_id
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.planning import NEW, OWN, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -40,7 +40,7 @@ PAIRS = [("gemini", "qwen"), ("opencode", "pi"), ("codex", "kimi")]
 REPEATED = [pair for pair in itertools.product(FOUR, FOUR) if pair not in (*PAIRS, *ROUND_TRIPS)]
 
 Conversations = Callable[[str], tuple[Path, list[Said]]]
-Originals = Callable[[str], Found]
+Originals = Callable[[str], StoredConversation]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def imported_ids() -> dict[str, str]:
 def original(desk: Desk, conversation: Conversations, stores: Stores, imported_ids: dict[str, str]) -> Originals:
     """Return a function that imports the conversation of a program, once."""
 
-    def import_once(name: str) -> Found:
+    def import_once(name: str) -> StoredConversation:
         if name not in imported_ids:
             imported_ids[name] = imported(desk, stores, name, conversation(name)[0]).session.id
         return with_exact_id(stores.all(), imported_ids[name])[0]
@@ -156,7 +156,7 @@ def test_a_round_trip_through_another_tool_keeps_ids_texts_and_calls(
     store, name = found.store, found.session.id
     before = _essence(thread(store.read(name)))
     for target in (other, home):
-        found = Found(found.named_store, store.get(name))
+        found = StoredConversation(found.named_store, store.get(name))
         _check_carried(launched(desk, stores, found, target, project), said)
         assert captured_again(desk, found, target) == []
         after = _essence(thread(store.read(name)))

@@ -11,7 +11,7 @@ import pytest
 from cortext.faces.cortext.commands import browse
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
-from cortext.services.library.finder import Finder
+from cortext.services.library.typed_search import TypedSearch
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, make_pond
@@ -117,7 +117,7 @@ def test_the_same_filters_choose_the_same_everywhere(
     for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     stores = Stores(str(pond.folder))
-    finder = Finder(stores.listing, stores.search, None, lambda: None, any_project=True)
+    finder = TypedSearch(stores.listing, stores.search, None, lambda: None, any_project=True)
     query = browse.first_query(browse.parser().parse_args(words), stores)
     assert {hit.session.id for hit in finder.find(query).answer.hits} == expected
 

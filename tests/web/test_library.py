@@ -18,9 +18,9 @@ from cortext.index import refresh
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import Session
-from cortext.services.library.finder import FinderAnswer
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.served_sessions import ServedSessions
+from cortext.services.library.typed_search import TypedAnswer
 from cortext.store.files.chat import ChatStore
 from cortext.web import library as web
 from cortext.web.home import highlighted
@@ -223,14 +223,14 @@ def test_a_search_that_nobody_waits_for_is_left_out(library: PageLibrary, monkey
     searched: list[str] = []
     find = library._searched
 
-    def noted(query: Query) -> FinderAnswer:
+    def noted(query: Query) -> TypedAnswer:
         searched.append(query.text)
         return find(query)
 
     monkeypatch.setattr(library, "_searched", noted)
     here = {"the o": False, "the on": True, "the one": True}
 
-    async def typed() -> list[FinderAnswer | None]:
+    async def typed() -> list[TypedAnswer | None]:
         async def is_gone(text: str) -> bool:
             return not here[text]
 

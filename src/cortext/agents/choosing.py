@@ -53,7 +53,7 @@ def choose_model(settings: Settings, folder: str, name: str = "") -> ChatModel:
     if name and name.partition("/")[0] not in sources:  # those of other packages are used only if they are named
         sources |= {provider: ModelSource(provider, limits) for provider in MODELS.external}
     chosen = choose(name, sources)
-    return Masked(chosen) if settings.model.mask else chosen
+    return MaskingModel(chosen) if settings.model.mask else chosen
 
 
 class Source(Protocol):
@@ -170,7 +170,7 @@ class ProgramSource:
         return CliModel(programs[program_name], model, self._limits, folder=self._folder, scratch=self._scratch)
 
 
-class Masked:
+class MaskingModel:
     """A model that is never sent a secret: requests are masked, and a note tells the user once what was masked."""
 
     def __init__(self, model: ChatModel) -> None:

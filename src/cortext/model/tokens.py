@@ -71,7 +71,7 @@ class Tokens(NamedTuple):
         return Tokens(*map(int.__add__, self, other))
 
 
-class Used(NamedTuple):
+class TokenUse(NamedTuple):
     """The tokens of a record, the tool that writes such records (empty if several do), and the price it recorded."""
 
     tokens: Tokens
@@ -166,7 +166,7 @@ def _part(record: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return kept
 
 
-def used(usage: dict[str, Any] | None) -> Used | None:
+def used(usage: dict[str, Any] | None) -> TokenUse | None:
     """Return what a record of usage says; None if it is in no known shape, or says nothing."""
     if not usage:
         return None
@@ -177,7 +177,7 @@ def used(usage: dict[str, Any] | None) -> Used | None:
     cost = _money(usage, shape.cost)
     if cost is None and (cents := _money(usage, shape.cents)) is not None:
         cost = cents / 100
-    return Used(tokens, shape.tool, cost) if any(tokens) else None
+    return TokenUse(tokens, shape.tool, cost) if any(tokens) else None
 
 
 def is_addition(usage: dict[str, Any] | None) -> bool:

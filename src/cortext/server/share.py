@@ -49,15 +49,17 @@ def run(arguments: list[str]) -> int:
     if not options.grantee:
         named_store, session_id = _meant(stores, options.session)
         return _show(shares_of(named_store), session_id, as_json=options.json)
-    found = which(stores, options.session, words=False)
-    shares = shares_of(found.named_store)
-    made = shares.share(found.session.id, options.grantee, write=options.write)
+    conversation = which(stores, options.session, words=False)
+    shares = shares_of(conversation.named_store)
+    made = shares.share(conversation.session.id, options.grantee, write=options.write)
     if options.json:
         print_json(made._asdict())
         return 0
     may = "read and continue" if made.can_write else "read"
     print(
-        terminal.line(f"{made.grantee} can {may} {made.session_id} ({amount(found.session.message_count, 'message')}).")
+        terminal.line(
+            f"{made.grantee} can {may} {made.session_id} ({amount(conversation.session.message_count, 'message')})."
+        )
     )
     print(terminal.line(f"Undo: cortext unshare {made.session_id} --with {made.grantee}"))
     return 0
@@ -101,8 +103,8 @@ def _table(found: list[Share]) -> str:
 def _meant(stores: Stores, wanted: str) -> tuple[NamedStore, str]:
     """Return the store and the id of a session, which may be in the trash: what was done with it is still known."""
     try:
-        found = which(stores, wanted, words=False)
-        return found.named_store, found.session.id
+        conversation = which(stores, wanted, words=False)
+        return conversation.named_store, conversation.session.id
     except SessionNotFound as error:
         items = [(each, item) for each in stores.all() for item in each.store.trash()]
         try:
@@ -149,15 +151,17 @@ def _unshare_parser() -> ArgumentParser:
 def _unshare(arguments: list[str]) -> int:
     """End the share."""
     options = _unshare_parser().parse_args(arguments)
-    found = which(Stores(), options.session, words=False)
-    ended = shares_of(found.named_store).unshare(found.session.id, options.grantee)
+    conversation = which(Stores(), options.session, words=False)
+    ended = shares_of(conversation.named_store).unshare(conversation.session.id, options.grantee)
     if not ended:
         who = f" with {options.grantee}" if options.grantee else ""
-        raise NotFound(f"{found.session.id} is not shared{who}", kept="nothing was changed", hint="see `cortext share`")
+        raise NotFound(
+            f"{conversation.session.id} is not shared{who}", kept="nothing was changed", hint="see `cortext share`"
+        )
     if options.json:
-        print_json({"session": found.session.id, "ended": ended})
+        print_json({"session": conversation.session.id, "ended": ended})
     else:
-        print(terminal.line(f"{found.session.id} is no longer shared with {', '.join(ended)}."))
+        print(terminal.line(f"{conversation.session.id} is no longer shared with {', '.join(ended)}."))
     return 0
 
 

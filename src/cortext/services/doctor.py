@@ -19,7 +19,7 @@ from cortext.model import clock
 from cortext.model.ids import is_id
 from cortext.model.wording import listed
 from cortext.services.capture import first_turns, uncaptured
-from cortext.services.library.stores import Found, NamedStore, problem_of
+from cortext.services.library.stores import NamedStore, StoredConversation, problem_of
 from cortext.services.library.taken_by_git import left
 from cortext.services.projects.git import MERGE_DRIVER, Git
 from cortext.services.workspace import installed_tools
@@ -34,7 +34,7 @@ from cortext.tools.registry import title_of
 from cortext.tools.shared.entries import NAME
 
 if TYPE_CHECKING:
-    from cortext.services.capture.rescue import Endangered
+    from cortext.services.capture.rescue import PurgeWarning
 
 CAPTURE = "capture"
 MOST_SHOWN = 20  # transcripts of one tool, each with its reason; then only their number
@@ -86,7 +86,7 @@ def examine(
     for session in named_store.store.sessions():
         sessions += 1
         messages += session.message_count
-        problem = problem_of(Found(named_store, session))
+        problem = problem_of(StoredConversation(named_store, session))
         if problem is None:
             continue
         damage = problem.damage
@@ -145,7 +145,7 @@ def uncaptured_findings() -> list[StoreReport]:
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
-def purge_findings(endangered: Sequence[Endangered], notes: Sequence[str] = ()) -> list[StoreReport]:
+def purge_findings(endangered: Sequence[PurgeWarning], notes: Sequence[str] = ()) -> list[StoreReport]:
     """Return what the AI tools are about to delete that is not kept, as an entry of its own if there is any."""
     findings = [Finding(store=item.tool, level="warning", what=item.text, todo="cortext rescue") for item in endangered]
     findings += [Finding(store=CAPTURE, level="warning", what=note) for note in notes]

@@ -131,7 +131,7 @@ class Draft(Protocol):
         """Write the metadata: the session at its start with `change` applied. Counts come from the messages."""
 
 
-class Published(msgspec.Struct):
+class Publication(msgspec.Struct):
     """The outcome for each draft: made a session, its id taken by someone else, or failed with an error."""
 
     made: list[str]
@@ -151,7 +151,7 @@ class Bulk(Protocol):
     def ready(self, draft: Draft) -> None:
         """Mark a draft as completely written, so that flushing it may start."""
 
-    def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
+    def publish(self, done: Callable[[Sequence[str]], None]) -> Publication:
         """Make every ready draft a session, durably; `done` is called with their ids while they are locked."""
 
     def close(self) -> None:

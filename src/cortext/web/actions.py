@@ -25,7 +25,7 @@ from cortext.model.session import COMPLETED, PAUSED, TITLED_BY_USER, Change
 from cortext.model.wording import amount
 from cortext.safety.languages import shell, typed
 from cortext.services.library.listing import Row, row_of
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume import terminals
 from cortext.services.resume.planning import Plan, caught_up_plan
 from cortext.services.workspace import creating, lifecycle, order
@@ -114,9 +114,9 @@ async def _receipt(services: PageLibrary, row: Row, name: str) -> dict[str, Any]
 MOST_TAGS = 20  # in one form
 
 
-def _saved(found: Found, row: Row, said: str) -> str:
+def _saved(conversation: StoredConversation, row: Row, said: str) -> str:
     """Save a conversation, so that the change reaches other machines; return where to go next, with what was said."""
-    note = order.save(found.named_store, [row.id])
+    note = order.save(conversation.named_store, [row.id])
     return address(row, note=f"{said} Note: {note}." if note else said)
 
 
@@ -126,16 +126,18 @@ def _is_on(form: FormData) -> bool:
 
 def star(services: PageLibrary, row: Row, form: FormData) -> str:
     """Give it a star, or take it away."""
-    found = services.found(row)
-    order.set_star(found.named_store, found.session, on=_is_on(form))
-    return _saved(found, row, "Starred." if _is_on(form) else "The star was removed.")
+    conversation = services.found(row)
+    order.set_star(conversation.named_store, conversation.session, on=_is_on(form))
+    return _saved(conversation, row, "Starred." if _is_on(form) else "The star was removed.")
 
 
 def archive(services: PageLibrary, row: Row, form: FormData) -> str:
     """Hide it from lists, or show it again."""
-    found = services.found(row)
-    order.set_archived(found.named_store, found.session, on=_is_on(form))
-    return _saved(found, row, "Archived: still found by a search." if _is_on(form) else "Taken out of the archive.")
+    conversation = services.found(row)
+    order.set_archived(conversation.named_store, conversation.session, on=_is_on(form))
+    return _saved(
+        conversation, row, "Archived: still found by a search." if _is_on(form) else "Taken out of the archive."
+    )
 
 
 def tag(services: PageLibrary, row: Row, form: FormData) -> str:
@@ -143,21 +145,21 @@ def tag(services: PageLibrary, row: Row, form: FormData) -> str:
     tags = [order.checked_tag(word) for word in str(form.get("tags", "")).replace(",", " ").split()]
     if not tags or len(tags) > MOST_TAGS:
         raise UsageError("no tag was given" if not tags else "too many tags", kept="nothing was changed")
-    found = services.found(row)
-    order.set_tags(found.named_store, found.session, tags, on=_is_on(form))
+    conversation = services.found(row)
+    order.set_tags(conversation.named_store, conversation.session, tags, on=_is_on(form))
     names = " ".join(f"#{name}" for name in tags)
-    return _saved(found, row, f"Tagged {names}." if _is_on(form) else f"Removed {names}.")
+    return _saved(conversation, row, f"Tagged {names}." if _is_on(form) else f"Removed {names}.")
 
 
 def note(services: PageLibrary, row: Row, form: FormData) -> str:
     """Add a note, or remove one by its number."""
-    found = services.found(row)
+    conversation = services.found(row)
     number = str(form.get("remove", ""))
     if number.isascii() and number.isdigit() and len(number) < 9:
-        order.remove_note(found.named_store, found.session, int(number))
-        return _saved(found, row, "The note was removed.")
-    order.add_note(found.named_store, found.session, str(form.get("text", "")))
-    return _saved(found, row, "Noted.")
+        order.remove_note(conversation.named_store, conversation.session, int(number))
+        return _saved(conversation, row, "The note was removed.")
+    order.add_note(conversation.named_store, conversation.session, str(form.get("text", "")))
+    return _saved(conversation, row, "Noted.")
 
 
 MOST_FIELDS = 20
@@ -195,10 +197,10 @@ def changing(do: Do) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _save(services: PageLibrary, row: Row, status: str) -> str:
-    found = services.stores.caught_up(services.found(row))
-    is_workspace = found.named_store.kind == "workspace"
-    commit = is_workspace and settings_of(found.root).workspace.commit
-    saved = lifecycle.save(found.named_store, row.id, status, commit=commit)
+    conversation = services.stores.caught_up(services.found(row))
+    is_workspace = conversation.named_store.kind == "workspace"
+    commit = is_workspace and settings_of(conversation.root).workspace.commit
+    saved = lifecycle.save(conversation.named_store, row.id, status, commit=commit)
     note = lifecycle.confirmation(saved).splitlines()[2]
     return address(row, note=note)
 
@@ -218,8 +220,8 @@ def title(services: PageLibrary, row: Row, form: FormData) -> str:
     new = " ".join(str(form.get("title", "")).split())[:MOST_TITLE]
     if not new:
         raise UsageError("the new title is empty", kept="the old one stays", hint="type at least one word")
-    found = services.found(row)
-    found.store.update(row.id, Change(title=new, extra=dict(TITLED_BY_USER)))
+    conversation = services.found(row)
+    conversation.store.update(row.id, Change(title=new, extra=dict(TITLED_BY_USER)))
     return address(row, note="The title has been changed.")
 
 
@@ -228,10 +230,10 @@ def fork(services: PageLibrary, row: Row, form: FormData) -> str:
     text = str(form.get("at", ""))
     if text and not (text.isascii() and text.isdigit() and len(text) < 16):
         raise UsageError(f"invalid message number {text[:40]!r}", kept="nothing was changed", hint="use its #number")
-    found = services.found(row)
+    conversation = services.found(row)
     home = services.stores.home_store()
-    made = creating.fork(found.named_store, found.session, int(text) if text else None, home=home)
-    place = home if row.kind == SHARED else found.named_store  # a copy of somebody else's is mine
+    made = creating.fork(conversation.named_store, conversation.session, int(text) if text else None, home=home)
+    place = home if row.kind == SHARED else conversation.named_store  # a copy of somebody else's is mine
     new = row_of(made, place.root, place.kind)
     return address(new, note=f"Forked from {row.id}: {amount(made.message_count, 'message')}.")
 

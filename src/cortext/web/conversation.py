@@ -96,13 +96,13 @@ async def conversation(request: Request) -> Response:
             raise NotFound(f"{row.id} has no branch that ends in message {branch}", hint="open the conversation itself")
         start = _start(windows, at, number(request, "from"))
         window = windows.window(start, SHOWN)
-        found = services.found(row)
+        conversation = services.found(row)
         side = _side(services, row, windows, branch)
         return {
             **_frame(services, row, branch),
             "state": mark_of(state_of(row)),
             "cost": _cost(services, row),
-            "session": (session := mask_session(found.session)),
+            "session": (session := mask_session(conversation.session)),
             "details": details_of(session.extra).labelled(),
             "messages": render(row, windows, window.messages, branch, reveal=reveal, full=full),
             "window": window,
@@ -111,9 +111,9 @@ async def conversation(request: Request) -> Response:
             "note": request.query_params.get("note", "")[:500],
             **side,
             "parent": _parent(row, side["forks"]),
-            "order": _order(found.session.extra),
-            "first_turn": _first_turn(found.session.extra),
-            "problem": shown(problem.text) if (problem := problem_of(found)) is not None else "",
+            "order": _order(conversation.session.extra),
+            "first_turn": _first_turn(conversation.session.extra),
+            "problem": shown(problem.text) if (problem := problem_of(conversation)) is not None else "",
             "last": window.messages[-1].seq if window.messages else -1,
             "at": at,
             **_steps(row, branch, window),
@@ -327,13 +327,13 @@ async def download(request: Request) -> Response:
     media_type, suffix = DOWNLOADS[kind]
 
     def made() -> Any:
-        found = services.found(row)
-        damage_note(found)  # raises if there is nothing to send
-        thread = StoredThread(found.store, found.session.id, whole=True)
+        conversation = services.found(row)
+        damage_note(conversation)  # raises if there is nothing to send
+        thread = StoredThread(conversation.store, conversation.session.id, whole=True)
         clean = mask_lazily(thread, Counter())
         if kind == "html":
-            return document_chunks(mask_session(found.session), clean)
-        return json_chunks(found, clean) if kind == "json" else markdown_chunks(found.session, clean)
+            return document_chunks(mask_session(conversation.session), clean)
+        return json_chunks(conversation, clean) if kind == "json" else markdown_chunks(conversation.session, clean)
 
     chunks = await services.in_reader(made)
     headers = {"Content-Disposition": f'attachment; filename="{row.id}.{suffix}"'}

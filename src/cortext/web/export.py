@@ -24,7 +24,7 @@ from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.services.library.export import mask_lazily
 from cortext.services.library.listing import Row
-from cortext.services.library.stores import Found, damage_note
+from cortext.services.library.stores import StoredConversation, damage_note
 from cortext.services.projects.projects import project_of
 from cortext.services.text.message_masking import mask_session
 from cortext.services.text.redaction import Redaction
@@ -38,11 +38,13 @@ LEAST = 8  # characters of a passphrase
 FIRST = "index.html"
 
 
-class Exported:
+class ExportedText:
     """A conversation as it may be given away, and what was masked or redacted in it."""
 
-    def __init__(self, found: Found, options: Namespace, kinds: Counter[str], redaction: Redaction) -> None:
-        self._found, self._options, self._kinds, self._redaction = found, options, kinds, redaction
+    def __init__(
+        self, conversation: StoredConversation, options: Namespace, kinds: Counter[str], redaction: Redaction
+    ) -> None:
+        self._found, self._options, self._kinds, self._redaction = conversation, options, kinds, redaction
 
     @property
     def session(self) -> Session:
@@ -57,11 +59,11 @@ class Exported:
         return self._redaction.messages(messages)
 
 
-def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
+def export_one(conversation: StoredConversation, options: Namespace, kinds: Counter[str]) -> None:
     """Write one conversation to standard output."""
     require_libraries()
-    redaction = Redaction(options.redact, [found.root, project_of(found.session)])
-    exported = Exported(found, options, kinds, redaction)
+    redaction = Redaction(options.redact, [conversation.root, project_of(conversation.session)])
+    exported = ExportedText(conversation, options, kinds, redaction)
     how = {"full": options.full, "masked": not options.unmasked}
     if options.encrypt:
         passphrase = _passphrase()
@@ -101,11 +103,11 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
 
     damaged: dict[str, str] = {}
 
-    def exported(row: Row) -> Exported:
-        found = listing.found(row)
-        if problem := damage_note(found):
+    def exported(row: Row) -> ExportedText:
+        conversation = listing.found(row)
+        if problem := damage_note(conversation):
             damaged[row.id] = problem
-        return Exported(found, options, kinds, redaction)
+        return ExportedText(conversation, options, kinds, redaction)
 
     with new_files.whole_folder(folder) as building:
         left_out = _write_site(building, rows, exported, options)
@@ -119,7 +121,7 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
 
 
 def _write_site(
-    folder: str, rows: Sequence[Row], exported: Callable[[Row], Exported], options: Namespace
+    folder: str, rows: Sequence[Row], exported: Callable[[Row], ExportedText], options: Namespace
 ) -> dict[str, str]:
     """Write the pages, the first one last. Returns what cannot be read, with the reasons."""
     entries: list[SiteEntry] = []

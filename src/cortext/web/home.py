@@ -18,10 +18,10 @@ from cortext.model.query import ALL, AMONG, ANY, FILTERS, WORD, Query, check_cho
 from cortext.model.session import LONGEST_SHOWN
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
-from cortext.services.library.finder import FinderAnswer, order_filters
 from cortext.services.library.listing import Row
 from cortext.services.library.search import lacking
 from cortext.services.library.sources import Answer, Match, SessionHit
+from cortext.services.library.typed_search import TypedAnswer, order_filters
 from cortext.web.library import PAGE, PageLibrary
 from cortext.web.live import mark_of
 from cortext.web.pages import address, library, number, page, shown, stored
@@ -172,7 +172,7 @@ async def _as_stored(services: PageLibrary, filters: Mapping[str, str]) -> dict[
     return found
 
 
-def _menus(found: FinderAnswer, filters: Mapping[str, str]) -> list[Menu]:
+def _menus(found: TypedAnswer, filters: Mapping[str, str]) -> list[Menu]:
     """Return the filters with their values; among them those that are chosen now, even if no conversation has them."""
     return [_menu(name, found.values[name], filters[name]) for name in dict.fromkeys((*MENUS, *found.values))]
 

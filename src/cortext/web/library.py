@@ -23,11 +23,11 @@ from typing import TypeVar
 from cortext.config.load import settings_of
 from cortext.errors import session_not_found
 from cortext.model.query import Query
-from cortext.services.library.finder import Finder, FinderAnswer
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.recall import masked_match
 from cortext.services.library.sources import SessionHit
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
+from cortext.services.library.typed_search import TypedAnswer, TypedSearch
 from cortext.services.library.windows import Windows
 from cortext.wiring.stores import Stores
 
@@ -67,10 +67,10 @@ class PageLibrary:
         self._windows: OrderedDict[tuple[str, str, int], tuple[State, Windows]] = OrderedDict()
         self._keeping = threading.Lock()  # for the windows, which all readers share
 
-    def _finder(self, later: Callable[[], None], fresh: float) -> Finder:
-        return Finder(self.stores.listing, self.stores.search, self._note, later, fresh=fresh, quick=True)
+    def _finder(self, later: Callable[[], None], fresh: float) -> TypedSearch:
+        return TypedSearch(self.stores.listing, self.stores.search, self._note, later, fresh=fresh, quick=True)
 
-    def _located(self, finder: Finder) -> Finder:
+    def _located(self, finder: TypedSearch) -> TypedSearch:
         """Return the finder, with the stores that exist by now. Called in its thread."""
         self._sweep_if_due()
         at, roots = self._roots.get(id(finder), (-math.inf, []))
@@ -122,7 +122,7 @@ class PageLibrary:
         for finder in (self._lister, self._searcher):
             finder.expire()
 
-    async def find(self, query: Query, is_gone: Callable[[], Awaitable[bool]] | None = None) -> FinderAnswer | None:
+    async def find(self, query: Query, is_gone: Callable[[], Awaitable[bool]] | None = None) -> TypedAnswer | None:
         """Answer a query; None if the search index is being built and that takes long.
 
         Searches take turns. One whose reader is gone by then is left out: whoever types asks again with every letter.
@@ -133,7 +133,7 @@ class PageLibrary:
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._searching.acquire()
-                answer: asyncio.Future[FinderAnswer] | None = None
+                answer: asyncio.Future[TypedAnswer] | None = None
                 try:
                     if is_gone is None or not await is_gone():
                         answer = loop.run_in_executor(self._search, self._searched, query)
@@ -145,12 +145,12 @@ class PageLibrary:
         except TimeoutError:
             return None
 
-    def _search_ended(self, answer: asyncio.Future[FinderAnswer]) -> None:
+    def _search_ended(self, answer: asyncio.Future[TypedAnswer]) -> None:
         self._searching.release()
         if not answer.cancelled():
             answer.exception()  # somebody has seen it, or has stopped waiting
 
-    def _searched(self, query: Query) -> FinderAnswer:
+    def _searched(self, query: Query) -> TypedAnswer:
         try:
             finder = self._located(self._searcher)
             found = finder.find(query)
@@ -193,7 +193,7 @@ class PageLibrary:
         """Return the name of a store, as it was when its rows were listed."""
         return self._labels.get(root, root)
 
-    def found(self, row: Row) -> Found:
+    def found(self, row: Row) -> StoredConversation:
         """Return a session with its store, opened for the thread that asks."""
         return self.reading(row.root).found(row)
 

@@ -24,7 +24,7 @@ from cortext.model import clock
 from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.cost.prices import UNKNOWN, money
-from cortext.services.cost.report import CostReport, CostSum, Ledger, Priced, report
+from cortext.services.cost.report import CallPrice, CostReport, CostSum, Ledger, report
 from cortext.services.library.activity import NO_TOOL, FileWork, Stats, Tally, Work, last_days, work
 from cortext.web.home import short_path
 from cortext.web.live import Background, Note
@@ -224,12 +224,12 @@ def _with_tokens(table: Mapping[str, Tally], recorded: Mapping[str, int]) -> dic
     return {name: table.get(name, Tally())._replace(tokens=recorded.get(name, 0)) for name in [*table, *recorded]}
 
 
-def _together(calls: Iterable[Priced]) -> list[Priced]:
+def _together(calls: Iterable[CallPrice]) -> list[CallPrice]:
     """Return the calls of one session, day, model and tool as one: five reports of a million calls would take long.
 
     The sums stay the same; only the number of calls, which the page does not show, does not.
     """
-    found: dict[tuple[object, ...], Priced] = {}
+    found: dict[tuple[object, ...], CallPrice] = {}
     for priced in calls:
         row, call, tool, cost = priced
         key = (row.root, row.id, clock.day(call.at), call.model, tool, cost is None)
@@ -237,7 +237,7 @@ def _together(calls: Iterable[Priced]) -> list[Priced]:
         if known is not None:
             tokens = known.call.tokens.plus(call.tokens)
             both = None if cost is None or known.cost is None else known.cost + cost
-            priced = Priced(row, known.call._replace(tokens=tokens), tool, both)
+            priced = CallPrice(row, known.call._replace(tokens=tokens), tool, both)
         found[key] = priced
     return list(found.values())
 

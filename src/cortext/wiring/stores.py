@@ -10,7 +10,7 @@ from cortext.config import folders
 from cortext.config.load import server_address, settings_of
 from cortext.extensions import STORES
 from cortext.safety.credentials import mask_address
-from cortext.services.library.stores import Found, NamedStore
+from cortext.services.library.stores import NamedStore, StoredConversation
 from cortext.services.projects.workspaces import check_folder, find_workspace, known_workspaces, no_workspace
 from cortext.services.workspace import notices
 from cortext.store.base import Store
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # imported in the functions, so that a command that needs no 
     from cortext.services.library.backfill import Embedder
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
-    from cortext.services.projects.safety_copies import Copied
+    from cortext.services.projects.safety_copies import CopiesFolder
     from cortext.store.files.safety_copies import SafetyCopies
     from cortext.store.server_capabilities import ServerStore
 
@@ -137,7 +137,7 @@ class Stores:
         found = self._copied(location)
         return self._safety_copies(found) if found is not None else None
 
-    def _copied(self, location: Location) -> Copied | None:
+    def _copied(self, location: Location) -> CopiesFolder | None:
         """Return where the safety copies of a workspace are, with those that only another branch had; else None."""
         found, problem = self._looked_at(location)
         if problem:
@@ -148,17 +148,19 @@ class Stores:
         """Ask git, with much time, what it failed to say about a workspace's branches; return how it fails again."""
         return self._looked_at(_workspace_location(root), is_patient=True)[1]
 
-    def _looked_at(self, location: Location, *, is_patient: bool = False) -> tuple[Copied | None, str]:
+    def _looked_at(self, location: Location, *, is_patient: bool = False) -> tuple[CopiesFolder | None, str]:
         if location.kind != WORKSPACE:
             return None, ""
         from cortext.services.projects.safety_copies import adopt_from_branches, copied
 
-        found = copied(location.root)
-        if found is None:
+        conversation = copied(location.root)
+        if conversation is None:
             return None, ""
-        return found, adopt_from_branches(found, partial(self._safety_copies, found), is_patient=is_patient)
+        return conversation, adopt_from_branches(
+            conversation, partial(self._safety_copies, conversation), is_patient=is_patient
+        )
 
-    def _safety_copies(self, found: Copied) -> SafetyCopies:
+    def _safety_copies(self, found: CopiesFolder) -> SafetyCopies:
         from cortext.store.files.safety_copies import SafetyCopies
 
         return SafetyCopies(found.folder, found.root, found.trees, found.record, partial(_note_stashed, found.root))
@@ -262,15 +264,15 @@ class Stores:
         catalogue = Catalogue(folders.cache())
         return Capture(self.home_store(), catalogue, self.all(), mask=mask, keep_unmasked=keep_unmasked)
 
-    def caught_up(self, found: Found) -> Found:
+    def caught_up(self, conversation: StoredConversation) -> StoredConversation:
         """Capture what its AI tool has written since, even if no hook reported it; return the updated session."""
         from cortext.services.capture.capture import caught_up
         from cortext.wiring import tools
 
-        origin = found.session.origin
+        origin = conversation.session.origin
         if not origin.session_id or not tools.is_known(origin.tool):
-            return found
-        return caught_up(self.capture(), tools.tool(origin.tool), found)
+            return conversation
+        return caught_up(self.capture(), tools.tool(origin.tool), conversation)
 
 
 def _note_stashed(root: str, path: str) -> None:

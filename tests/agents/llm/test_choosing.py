@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.choosing import SETUP_GUIDE, Masked, choose_model
+from cortext.agents.choosing import SETUP_GUIDE, MaskingModel, choose_model
 from cortext.agents.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.provider import DEFAULT, context_of
@@ -219,7 +219,7 @@ class Listener:
 @pytest.mark.req("SAFE-02")
 def test_secrets_are_masked_before_sending_and_reported_once() -> None:
     listener = Listener()
-    masked = Masked(listener)
+    masked = MaskingModel(listener)
     talk = [
         Message(role=USER, content=f"my key is {SECRET}", id="1"),
         Message(role=ASSISTANT, content="thanks", id="2"),
@@ -242,7 +242,7 @@ def test_secrets_are_masked_before_sending_and_reported_once() -> None:
 
 def test_closing_a_masked_stream_closes_the_model() -> None:
     listener = Listener()
-    events = Masked(listener).stream(Request(messages=[Message(role=USER, content=SECRET)]))
+    events = MaskingModel(listener).stream(Request(messages=[Message(role=USER, content=SECRET)]))
     assert isinstance(next(events), AnswerNote)
     assert next(events) == AnswerText("yes")
 
@@ -255,7 +255,7 @@ def test_the_user_can_switch_masking_off(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("CORTEXT_MODEL_MASK", "no")
 
-    assert not isinstance(choose_model(Stores().settings, Stores().folder), Masked)
+    assert not isinstance(choose_model(Stores().settings, Stores().folder), MaskingModel)
 
 
 @every_row(

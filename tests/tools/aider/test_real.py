@@ -14,7 +14,7 @@ from tests.support.pairs import Said, copied, hold, imported
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.threads import thread
 from cortext.model.turns import Difference
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.handover import carry_out
 from cortext.services.resume.planning import NEW, OWN, make_plan
 from cortext.wiring import tools
@@ -42,21 +42,21 @@ def stores(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
     return Stores(str(desk.home))
 
 
-def messages_of(found: Found) -> list[Message]:
-    return thread(found.store.read(found.session.id))
+def messages_of(conversation: StoredConversation) -> list[Message]:
+    return thread(conversation.store.read(conversation.session.id))
 
 
 def test_a_conversation_held_in_aider_is_captured_and_resumed_in_claude(desk: Desk, stores: Stores) -> None:
     project = desk.project("held-in-aider")
     said = hold(desk, "aider", project)
 
-    found = imported(desk, stores, "aider", project)
-    messages = messages_of(found)
+    conversation = imported(desk, stores, "aider", project)
+    messages = messages_of(conversation)
 
     assert [Said(message.role, message.content) for message in messages] == said
     assert messages[-1].model == "openai/test-model" and messages[-1].usage is not None
     assert desk.cortext("import", "--from", "aider", "--json", cwd=project).json[0]["messages"] == 0
-    outcome = launched(desk, stores, copied(found, "claude"), "claude", project).outcome(said)
+    outcome = launched(desk, stores, copied(conversation, "claude"), "claude", project).outcome(said)
     assert (outcome.problems, outcome.left_out, outcome.changed) == ([], {}, {})
 
 
@@ -67,7 +67,7 @@ def test_its_own_conversation_is_resumed_from_a_copy_of_only_that_one(desk: Desk
         desk.server.push(reply)
         assert desk.tools["aider"].run(words, cwd=project).returncode == 0
     assert desk.cortext("import", "--from", "aider", cwd=project).code == 0
-    sessions = [Found(store, session) for store in stores.all() for session in store.store.sessions()]
+    sessions = [StoredConversation(store, session) for store in stores.all() for session in store.store.sessions()]
     (found,) = (item for item in sessions if "Remember 4711." in str(messages_of(item)))
     assert [(message.role, message.content) for message in messages_of(found)] == [
         (USER, "Remember 4711."),
@@ -101,9 +101,9 @@ def test_a_conversation_held_in_claude_is_resumed_in_aider(
     if used:
         done = desk.tools["aider"].run("Hello.", cwd=project, extra_args=["--model", "openai/another-model"])
         assert done.returncode == 0, done.stderr
-    found = copied(imported(desk, stores, "claude", project), f"aider-{used}".lower())
+    conversation = copied(imported(desk, stores, "claude", project), f"aider-{used}".lower())
 
-    result = launched(desk, stores, found, "aider", project)
+    result = launched(desk, stores, conversation, "aider", project)
 
     assert result.plan.how == NEW
     outcome = result.outcome(said)
@@ -112,6 +112,6 @@ def test_a_conversation_held_in_claude_is_resumed_in_aider(
     assert outcome.changed == {Difference.CALLS_AS_TEXT: 3}
     sent = "\n".join(result.request.texts())
     assert all(text in sent for text in ('"command": "cat note.txt"', "seventeen", ", which failed"))
-    assert captured_again(desk, found, "aider") == []
-    calls = [part for message in messages_of(found) for part in message.parts_of("tool_call")]
+    assert captured_again(desk, conversation, "aider") == []
+    calls = [part for message in messages_of(conversation) for part in message.parts_of("tool_call")]
     assert len(calls) == 3, "the calls are calls again"

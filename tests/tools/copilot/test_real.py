@@ -12,7 +12,7 @@ from tests.support.waiting import wait_until
 from tests.tools.real_flow import RealFlow, files_in
 
 from cortext.model.message import Message
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.planning import Plan
 
 pytestmark = pytest.mark.real_tool
@@ -24,10 +24,10 @@ class TestCopilot(RealFlow):
     targets = ("claude", "gemini")
     errors = (False, False, False)
 
-    def check_imported(self, found: Found, messages: list[Message]) -> None:
+    def check_imported(self, conversation: StoredConversation, messages: list[Message]) -> None:
         assert {part.name for message in messages for part in message.parts_of("tool_result")} == {"bash"}
         assert {message.tokens for message in messages if message.role == "assistant"} == {5}
-        assert found.session.title.startswith("First words to copilot")
+        assert conversation.session.title.startswith("First words to copilot")
 
     def check_resumed(self, desk: Desk, plan: Plan, request: Request, project: Path) -> None:
         kept = (desk.home / ".copilot/session-state" / plan.key / "workspace.yaml").read_text(encoding="utf-8")

@@ -43,20 +43,20 @@ def test_a_conversation_held_in_gptme_is_captured_and_resumed_in_claude(desk: De
     project = desk.project("held-in-gptme")
     said = hold(desk, "gptme", project)
 
-    found = imported(desk, stores, "gptme", project)
-    messages = thread(found.store.read(found.session.id))
+    conversation = imported(desk, stores, "gptme", project)
+    messages = thread(conversation.store.read(conversation.session.id))
 
     assert [Said(message.role, message.content) for message in messages if message.content] == said
     calls = [part for message in messages for part in message.parts_of("tool_call")]
     results = [part for message in messages for part in message.parts_of("tool_result")]
     assert [result.call_id for result in results] == [call.id for call in calls] and len(calls) == 3
     assert "the heron stands still" in results[0].output and "No such file" in results[2].output
-    assert found.session.agent_config.model == "local/test-model"
+    assert conversation.session.agent_config.model == "local/test-model"
     assert desk.cortext("import", "--from", "gptme", "--json", cwd=project).json[0]["messages"] == 0
-    again = make_plan(found, tools.native_writer("gptme"), project=str(project))
+    again = make_plan(conversation, tools.native_writer("gptme"), project=str(project))
     assert again.how == NEW and "was held without a terminal" in again.warnings[0]
 
-    outcome = launched(desk, stores, copied(found, "claude"), "claude", project).outcome(said)
+    outcome = launched(desk, stores, copied(conversation, "claude"), "claude", project).outcome(said)
     assert (outcome.problems, outcome.left_out, outcome.calls) == ([], {}, 3)
 
 
@@ -69,9 +69,9 @@ def test_a_conversation_held_in_claude_is_resumed_in_gptme(
         options = ["--model", "openai/gpt-4o"]
         done = desk.tools["gptme"].run("Hello.", cwd=desk.project("elsewhere"), extra_args=options)
         assert done.returncode == 0, done.stderr
-    found = copied(imported(desk, stores, "claude", project), f"gptme-{used}".lower())
+    conversation = copied(imported(desk, stores, "claude", project), f"gptme-{used}".lower())
 
-    result = launched(desk, stores, found, "gptme", project)
+    result = launched(desk, stores, conversation, "gptme", project)
 
     assert result.plan.how == NEW
     outcome = result.outcome(said)
@@ -80,8 +80,8 @@ def test_a_conversation_held_in_claude_is_resumed_in_gptme(
     assert outcome.changed == {Difference.ERROR_FLAG: 1}
     calls = [turn for turn in result.request.conversation if turn.kind == "tool_call"]
     assert [call.name for call in calls] == ["Bash"] * 3
-    assert captured_again(desk, found, "gptme") == []
-    assert captured_again(desk, found, "gptme") != [], "nothing is added twice"
+    assert captured_again(desk, conversation, "gptme") == []
+    assert captured_again(desk, conversation, "gptme") != [], "nothing is added twice"
 
 
 def test_code_in_an_answer_is_neither_run_nor_cut(desk: Desk, stores: Stores) -> None:
@@ -89,14 +89,14 @@ def test_code_in_an_answer_is_neither_run_nor_cut(desk: Desk, stores: Stores) ->
     answer = 'Run this:\n\n```shell\ntouch ran\n```\n\nor this:\n\n@shell(x1): {"command": "touch ran"}\n\nThat is all.'
     desk.server.push(answer)
     assert desk.tools["claude"].run("How do I mark it?", cwd=project).returncode == 0
-    found = imported(desk, stores, "claude", project)
+    conversation = imported(desk, stores, "claude", project)
 
-    plan, _, request, *_ = launched(desk, stores, found, "gptme", project)
+    plan, _, request, *_ = launched(desk, stores, conversation, "gptme", project)
 
     sent = "\n".join(request.texts("assistant"))
     assert "touch ran" in sent and "That is all." in sent
     assert not [turn for turn in request.conversation if turn.kind == "tool_call"]
     assert plan.receipt.changed == {Difference.CODE_FENCE: 1}
     assert not (project / "ran").exists()
-    assert captured_again(desk, found, "gptme") == []
-    assert answer in [message.content for message in found.store.read(found.session.id)]
+    assert captured_again(desk, conversation, "gptme") == []
+    assert answer in [message.content for message in conversation.store.read(conversation.session.id)]

@@ -11,7 +11,7 @@ from tests.tools.real_flow import RealFlow, files_in
 
 from cortext.model.message import Message
 from cortext.model.turns import Difference
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 
 pytestmark = [pytest.mark.real_tool, pytest.mark.heavy_tool]
 
@@ -22,7 +22,7 @@ class TestVibe(RealFlow):
     errors = (False, False, False)
     changed: ClassVar[dict[str, int]] = {Difference.ERROR_FLAG: 1}
 
-    def check_imported(self, found: Found, messages: list[Message]) -> None:
+    def check_imported(self, conversation: StoredConversation, messages: list[Message]) -> None:
         assert {part.name for message in messages for part in message.parts_of("tool_result")} == {"bash"}
         assert [part.text for message in messages for part in message.parts_of("file")] == ["the heron stands still"]
 

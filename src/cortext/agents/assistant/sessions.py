@@ -26,7 +26,7 @@ from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
 from cortext.services.library.sources import Answer
-from cortext.services.library.stores import Found, NamedStore, damage_note
+from cortext.services.library.stores import NamedStore, StoredConversation, damage_note
 from cortext.services.text.summaries import summarise
 from cortext.services.text.titles import title
 from cortext.store.assistant import Chats
@@ -59,7 +59,7 @@ class Reach(NamedTuple):
         return owner == self.chat or (self.is_shared and (not owner or owner in self.shared))
 
 
-class Resumed(msgspec.Struct):
+class ReopenedSession(msgspec.Struct):
     """A session that is active again, and the session that it was copied from, if it was.
 
     `note` says what is wrong with the log of the one that was asked for.
@@ -159,7 +159,7 @@ class ChatSessions:
             self.chats.activate(chat, created.id)
         return created
 
-    def resume(self, chat: str, wanted: str) -> Resumed:
+    def resume(self, chat: str, wanted: str) -> ReopenedSession:
         """Make the session that `wanted` names (see services/library/resolve) active in this chat.
 
         A session of another tool or face is copied and continued as a chat, with its provenance.
@@ -176,7 +176,7 @@ class ChatSessions:
         if session.status not in (ACTIVE, IDLE):  # an idle one is active with the next message
             session = self.store.update(session_id, Change(status=ACTIVE, force=session.status == COMPLETED))
         self.chats.activate(chat, session_id)
-        return Resumed(session, copied_from, note)
+        return ReopenedSession(session, copied_from, note)
 
     def annotate(self, session_id: str, record: dict[str, object]) -> None:
         """Store a record about a message of a session, if the store supports it."""
@@ -275,17 +275,17 @@ FROM = "continued_from"  # in the copy's metadata
 _KEPT = 40  # messages that stay in the working file; the model sees a summary of the earlier ones
 
 
-def adopt(store: Store, found: Found, chat: str = "") -> str:
+def adopt(store: Store, conversation: StoredConversation, chat: str = "") -> str:
     """Return the id of the chat that continues this session, which is created if it does not exist.
 
     A messenger's `chat` gets a copy of its own, which no other chat continues.
     """
-    source = found.session
-    messages = [_text_only(message) for message in thread(found.store.read(source.id)) if _is_copied(message)]
+    source = conversation.session
+    messages = [_text_only(message) for message in thread(conversation.store.read(source.id)) if _is_copied(message)]
     if not messages:
         raise NotFound(f"session {source.id} has no messages", kept="it is unchanged", hint="choose another session")
     provenance = {
-        "store": found.named_store.label,
+        "store": conversation.named_store.label,
         "session_id": source.id,
         "tool": source.origin.tool,
         "messages": len(messages),

@@ -26,7 +26,7 @@ from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.export import as_json, as_markdown, masked
 from cortext.services.library.search import heading_of
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 
 _COLOURS = {USER: "green", ASSISTANT: "cyan"}
 
@@ -187,7 +187,7 @@ def _save(context: CommandContext, argument: str) -> None:
 
 def _export(context: CommandContext, argument: str) -> None:
     opened, messages = context.opened, _for_export(context)
-    found = Found(opened.stores.spawn_store(), opened.store.get(opened.session.id))
+    found = StoredConversation(opened.stores.spawn_store(), opened.store.get(opened.session.id))
     _write(context, argument, "/export talk.json", as_json(found, messages), len(messages))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure, WeakItems
 from cortext.agents.llm.conversation import Block, CallBlock, ChatTurn, ResultBlock, TextBlock, turns_of_request
-from cortext.agents.llm.provider import Asking
+from cortext.agents.llm.provider import ModelRequest
 from cortext.errors import NoModel, UsageError
 from cortext.io import durable
 from cortext.model.answer import AnswerNote, Done, Headless, HeadlessPrompt, ProgramFailure, Run
@@ -136,7 +136,7 @@ class CliModel:
         return self._fault.program(errors) if errors else self._fault.unfinished()
 
 
-class _Run(Asking):
+class _Run(ModelRequest):
     """One run of a program."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from cortext.model.answer import AnswerNote
 _STRANGE = (ValueError, TypeError, AttributeError, LookupError, RecursionError, AssertionError)
 
 
-class Asking:
+class ModelRequest:
     """One request in progress: may be stopped from any thread."""
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Provider:
         self.name, self.context = name, context
         self._fault, self._limits = fault, limits
         self._wire = Wire(limits)
-        self._under_way: WeakItems[Asking] = WeakItems()
+        self._under_way: WeakItems[ModelRequest] = WeakItems()
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Ask. Registered immediately, so that a `cancel` before the first event counts."""
-        asking = Asking()
+        asking = ModelRequest()
         self._under_way.add(asking)
         return self._answer(request, asking)
 
@@ -102,7 +102,7 @@ class Provider:
 
     # ── the shared policy ────────────────────────────────────────────────────────────────────────────
 
-    def _answer(self, request: Request, asking: Asking) -> Iterator[Event]:
+    def _answer(self, request: Request, asking: ModelRequest) -> Iterator[Event]:
         attempt = 0
         while True:
             said = False
@@ -142,7 +142,7 @@ class Provider:
             raise error from None
         return trouble.wait
 
-    def _guarded(self, request: Request, asking: Asking) -> Generator[Any, None, None]:
+    def _guarded(self, request: Request, asking: ModelRequest) -> Generator[Any, None, None]:
         """Yield the library's chunks; what it raises becomes `RequestFailure`, or ModelCut if we were told to stop."""
         opened = self._open(request)
         foreign: tuple[type[BaseException], ...] = (*self._foreign(), OSError)
@@ -162,7 +162,7 @@ class Provider:
         if asking.stopped.is_set():
             raise self._fault.stopped()
 
-    def _give_up(self, asking: Asking, failed: RequestFailure) -> NoReturn:
+    def _give_up(self, asking: ModelRequest, failed: RequestFailure) -> NoReturn:
         # Our own cut shows up as a connection error, which is not the reason.
         if asking.stopped.is_set():
             raise self._fault.stopped() from None

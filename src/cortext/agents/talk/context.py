@@ -34,7 +34,7 @@ REMARK = "remark"  # in the `extra` of a user message that needs no answer
 STOP = "stop"  # in the `extra` of a reply that was cut off: the reason
 
 
-class Dropped(msgspec.Struct, frozen=True):
+class Trim(msgspec.Struct, frozen=True):
     """How much of the log was trimmed from the view."""
 
     turns: int = 0
@@ -48,7 +48,7 @@ class View:
         self.limit, self.first, self.last = limit, first, last
         self._shown: list[Message] = []
         self._size = 0
-        self._dropped = Dropped()
+        self._dropped = Trim()
         self._warned_at = 0  # per cent
         self._notices: list[str] = []
         self._system, self._system_size = "", 0
@@ -109,7 +109,7 @@ class View:
 
     def clear(self) -> None:
         """Empty the view. The caller appends `marker(CLEAR, …)` to the log, so that it stays empty after a resume."""
-        self._shown, self._size, self._dropped, self._warned_at = [], 0, Dropped(), 0
+        self._shown, self._size, self._dropped, self._warned_at = [], 0, Trim(), 0
 
     @property
     def messages(self) -> list[Message]:
@@ -134,7 +134,7 @@ class View:
         return len(self._shown)
 
     @property
-    def dropped(self) -> Dropped:
+    def dropped(self) -> Trim:
         """What was trimmed since the view was last cleared."""
         return self._dropped
 
@@ -178,7 +178,7 @@ class View:
             index = min(index, len(kept) - 1)
         count = len(shown) - len(kept)
         if count:
-            self._dropped = Dropped(self._dropped.turns + count, self._dropped.tokens + self._size - total)
+            self._dropped = Trim(self._dropped.turns + count, self._dropped.tokens + self._size - total)
             self._shown, self._size, self._warned_at = kept, total, 0
             self._notices = [
                 f"{count} older turns were dropped from the context (the file keeps them); it is {self.percent} % full"

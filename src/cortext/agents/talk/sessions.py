@@ -186,21 +186,21 @@ DAY = 86_400.0
 GRACE_PERIOD = 60.0  # seconds after its creation in which an empty session may still be opened by its process
 
 
-class Cleaned(msgspec.Struct):
+class CleanUp(msgspec.Struct):
     """The sessions that were deleted, with their titles, and the old ones that were kept because they are in use."""
 
     deleted: dict[str, str]
     in_use: list[str]
 
 
-def clean(listing: Listing, store: Store, days: float, *, now: float | None = None) -> Cleaned:
+def clean(listing: Listing, store: Store, days: float, *, now: float | None = None) -> CleanUp:
     """Delete the sessions whose last activity is more than `days` ago, and the abandoned ones.
 
     `store` must not wait for locks.
     """
     drop_abandoned(listing, store)
     cutoff = clock.from_epoch((time.time() if now is None else now) - days * DAY)
-    cleaned = Cleaned({}, [])
+    cleaned = CleanUp({}, [])
     for row in listing.rows():
         if row.last_active >= cutoff:
             continue

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from cortext.faces.mcp.pages import SMALLEST_BUDGET
 from cortext.services.library.listing import Listing
 from cortext.services.library.recall import Recall
-from cortext.services.library.search import Search, Updated
+from cortext.services.library.search import Search, UpdateResult
 from cortext.services.library.sources import incomplete_line
 from cortext.wiring.stores import Stores
 
@@ -27,7 +27,7 @@ class Context:
         self.stores: Stores
         self.listing: Listing
         self._search: Search | None = None
-        self._updated: Updated | None = None  # how far the index is, if this call searched
+        self._updated: UpdateResult | None = None  # how far the index is, if this call searched
         self.problem = ""  # what is wrong with the session that this call read
         self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
         self.cited: dict[str, str] = {}  # the store of each session that was quoted: a clone has the same id

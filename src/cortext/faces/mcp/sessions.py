@@ -22,7 +22,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import catch_up
 from cortext.services.library.listing import Row, row_of
 from cortext.services.library.recall import SUMMARY, TITLE, WORD, without_secrets
-from cortext.services.library.stores import Found, problem_of
+from cortext.services.library.stores import StoredConversation, problem_of
 from cortext.services.resume.in_tool import ChatResumer
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import completed_text
@@ -163,20 +163,20 @@ def _resumer(context: Context, given: ResumeSession) -> ChatResumer:
     )
 
 
-def _packet(chosen: Found, budget: int) -> Packet:
+def _packet(conversation: StoredConversation, budget: int) -> Packet:
     """Return the packet in at most this many tokens, as text and as data; a very long command is only named."""
-    place = place_of(chosen, os.getcwd())
-    session = mask_session(place.shown(chosen.session))  # before anything is cut: half a secret is not recognised
+    place = place_of(conversation, os.getcwd())
+    session = mask_session(place.shown(conversation.session))  # before anything is cut: half a secret is not recognised
     session = replace(
         session,
         title=clip(terminal.line(session.title), TITLE),
         type=clip(terminal.line(session.type), WORD),
         summary=clip_summary(terminal.block(session.summary), budget // 4),
     )
-    command = command_text(chosen.root, chosen.session.type, session.title)
+    command = command_text(conversation.root, conversation.session.type, session.title)
     if tokens.estimate(command) > budget // 2:
         command = f"(The text of the command of {session.type} is too long for this answer.)"
-    history = place.history(chosen)
+    history = place.history(conversation)
     room = budget - FRAME
     while True:
         packet = build(session, history, command=command, budget=room).masked()
@@ -223,7 +223,7 @@ def save_session(context: Context, given: SaveSession) -> ToolAnswer:
     else:
         named_store = stores.workspace_store()
         session = active(named_store)
-    stores.caught_up(Found(named_store, session))
+    stores.caught_up(StoredConversation(named_store, session))
     details = Details(goal=given.goal, decided=_lines(given.decided), open=_lines(given.open), next=given.next)
     dropped = describe(named_store.store, session.id, given.summary, details)
     session = named_store.store.get(session.id)

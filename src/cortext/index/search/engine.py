@@ -29,7 +29,7 @@ from cortext.io import durable, locks
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 
 
-class Updated(NamedTuple):
+class UpdateResult(NamedTuple):
     """What an update of the index has left."""
 
     is_current: bool = True  # False: another process is indexing, and results are as new as it got
@@ -127,22 +127,22 @@ class Engine:
         meaning: bool = True,
         patient: bool = False,
         wait: float = 0.0,
-    ) -> Updated:
+    ) -> UpdateResult:
         """Index what changed, unless another process is already doing so.
 
         A large number of vectors, or those of a slow model, are only made if the caller is `patient`.
         """
         if not self.behind(listed, meaning=meaning):
-            return Updated()
+            return UpdateResult()
         lock = self._lock(wait)
         if lock is None:
-            return Updated(is_current=False)
+            return UpdateResult(is_current=False)
         with lock:
             is_complete = self._retry_once(
                 "current", lambda: self._bring_up(listed, progress, meaning=meaning, patient=patient)
             )
             self._sweep()
-        return Updated(has_more=not is_complete)
+        return UpdateResult(has_more=not is_complete)
 
     def _retry_once(self, pointer: str, make: Callable[[], bool]) -> bool:
         """Write an index; a damaged one is discarded and recreated once. A full disk does not count as damage."""

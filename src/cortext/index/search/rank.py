@@ -139,7 +139,7 @@ Read = Callable[[Sequence[At]], Mapping[At, Message]]
 Decides = Callable[[str], float]  # how much of what the question asks about a text decides, from 0 to 1
 
 
-class Reranked(NamedTuple):
+class Reordering(NamedTuple):
     """The scores of all candidates, the best of them reordered."""
 
     scores: Scores
@@ -156,7 +156,7 @@ def rerank(
     decides: Decides,
     model: StaticModel,
     rarity: Callable[[str], float],
-) -> Reranked:
+) -> Reordering:
     """Read the best candidates, beginning with `first`, and reorder them."""
     scores: Scores = {at: one.whole for at, one in found.items()}
     order = sorted(scores, key=lambda at: (at not in first, -round(scores[at], 6), at))
@@ -168,7 +168,7 @@ def rerank(
     is_dated = [_is_dated(query.intent.when, message) for message in said]
     of_that_time = {at for at, holds in zip(best, is_dated, strict=True) if holds}
     if len(best) < 2:
-        return Reranked(scores, of_that_time, texts, max((one.meaning for one in signals), default=0.0))
+        return Reordering(scores, of_that_time, texts, max((one.meaning for one in signals), default=0.0))
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
     in_order, named = _verbatim(query, texts, rarity)
@@ -195,7 +195,7 @@ def rerank(
     lift = max(0.0, floor - float(new.min()))  # what was not read stays below what was
     scores.update({at: float(score) + lift for at, score in zip(best, new, strict=True)})
     judged = np.argsort(-new, kind="stable")[:JUDGED].tolist()
-    return Reranked(
+    return Reordering(
         scores,
         of_that_time,
         [texts[row] for row in judged],

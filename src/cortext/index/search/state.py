@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cortext.index.database import open_database
 
 
-class Known(NamedTuple):
+class IndexedSession(NamedTuple):
     """What the index knows about one session."""
 
     key: int
@@ -80,12 +80,12 @@ class IndexState:
         self.set_facts(list=name, changed="-1")
         self.commit()
 
-    def all(self) -> dict[tuple[str, str], Known]:
+    def all(self) -> dict[tuple[str, str], IndexedSession]:
         """Return every session, by (store, id)."""
         rows = self.connection.execute(f"SELECT {_COLUMNS} FROM session")
-        return {(row[1], row[2]): Known._make(row) for row in rows}
+        return {(row[1], row[2]): IndexedSession._make(row) for row in rows}
 
-    def of(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Known]:
+    def of(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], IndexedSession]:
         """Return those of these sessions that are known."""
         found = {}
         for root, name in pairs:
@@ -93,7 +93,7 @@ class IndexState:
                 f"SELECT {_COLUMNS} FROM session WHERE root = ? AND id = ?", (root, name)
             ).fetchone()
             if row:
-                found[root, name] = Known._make(row)
+                found[root, name] = IndexedSession._make(row)
         return found
 
     def by_key(self, keys: Iterable[int]) -> dict[int, tuple[str, str, int]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cortext.index.refresh import StoreSource
 from cortext.index.search.keywords import Keywords, WordList
 from cortext.index.search.reading import batches, log_fingerprint, only_grew
-from cortext.index.search.state import IndexState, Known
+from cortext.index.search.state import IndexedSession, IndexState
 from cortext.index.search.words import searchable
 from cortext.index.sessions import Changed, Row
 from cortext.model.message import Message
@@ -80,7 +80,7 @@ class KeywordUpdate:
                 self._commit()
         self._commit()
 
-    def _update_session(self, row: Row, fingerprint: str, number: int, known: Known | None) -> None:
+    def _update_session(self, row: Row, fingerprint: str, number: int, known: IndexedSession | None) -> None:
         if known is not None and known.changed == number:
             return
         name = f"{row.title}\n{row.summary}".strip()
@@ -98,7 +98,7 @@ class KeywordUpdate:
         else:
             self._compare(row, log, number, name, known)
 
-    def _compare(self, row: Row, log: str, number: int, name: str, known: Known) -> None:
+    def _compare(self, row: Row, log: str, number: int, name: str, known: IndexedSession) -> None:
         """Read the whole session: what is indexed must be its beginning, otherwise it is indexed again."""
         reading = self._read(row, 0)
         digest = 0

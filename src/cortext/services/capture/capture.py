@@ -48,7 +48,7 @@ from cortext.services.capture.first_reading import (
     storable,
     stored_about,
 )
-from cortext.services.library.stores import Found, NamedStore, settle
+from cortext.services.library.stores import NamedStore, StoredConversation, settle
 from cortext.services.projects.projects import Projects, held_in_workspace, project_of
 from cortext.services.projects.workspaces import types_not_stored
 from cortext.services.text.message_masking import AnyStruct, mask_message, mask_struct, mask_value
@@ -484,11 +484,11 @@ def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> CaptureResul
     return UNCHANGED
 
 
-def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
+def caught_up(capture: Capture, tool: TranscriptSource, conversation: StoredConversation) -> StoredConversation:
     """Return the session after capturing what its tool has written: a tool that was killed ran no hook."""
-    if not catch_up(capture, tool, found.session.origin.session_id).added:
-        return found
-    return Found(found.named_store, found.store.get(found.session.id))
+    if not catch_up(capture, tool, conversation.session.origin.session_id).added:
+        return conversation
+    return StoredConversation(conversation.named_store, conversation.store.get(conversation.session.id))
 
 
 def _from_tools(store: Store) -> Iterable[Session]:

@@ -20,7 +20,7 @@ SOON = 14.0  # days: what is deleted later than that is captured by then, or is 
 _DAY = 86_400.0
 
 
-class Endangered(msgspec.Struct, kw_only=True):
+class PurgeWarning(msgspec.Struct, kw_only=True):
     """What one tool will delete soon, counting only what is not kept or has grown since; and the setting that says so.
 
     `days` is how long it takes at most until all of them are deleted; 0 if the tool's next start deletes them.
@@ -50,7 +50,7 @@ class Rescue:
     """What the tools will delete soon, and how to prevent it. What captures is made only if something is due."""
 
     def __init__(self, make_capture: Callable[[], Capture], tools: Iterable[TranscriptSource]) -> None:
-        self.endangered: list[Endangered] = []
+        self.endangered: list[PurgeWarning] = []
         self.work: Work = []
         self.purging: list[Purges] = []  # every tool that deletes anything, ever
         self.notes: list[str] = []  # what else the user should know about these settings
@@ -85,7 +85,7 @@ class Rescue:
         self.work.extend((tool, transcript) for transcript, _ in due)
         latest = max((when for _, when in due), default=0.0)
         self.endangered.append(
-            Endangered(
+            PurgeWarning(
                 tool=tool.name,
                 title=tool.title,
                 conversations=len(due),
@@ -100,7 +100,7 @@ class Rescue:
         )
 
     @property
-    def warnings(self) -> list[Endangered]:
+    def warnings(self) -> list[PurgeWarning]:
         """Those that would lose something."""
         return [item for item in self.endangered if item.conversations]
 

@@ -82,7 +82,7 @@ class LimitWindows:
         return starts[index] if index >= 0 and at < starts[index] + self.length else None
 
 
-class Priced(NamedTuple):
+class CallPrice(NamedTuple):
     """A call with its session, the tool that made it, and its price; None if that is unknown."""
 
     row: Row
@@ -157,12 +157,12 @@ class Ledger:
         self._calls = CallIndex(listing.index.database)
         self._calls.update(self._rows, listing.reachable_messages, progress, is_missing=listing.is_away)
 
-    def calls(self, rows: Iterable[Row] | None = None, *, after: str = "", before: str = "") -> Iterable[Priced]:
+    def calls(self, rows: Iterable[Row] | None = None, *, after: str = "", before: str = "") -> Iterable[CallPrice]:
         """Yield the calls of these sessions (None: all) between two timestamps, each of them once, in no order."""
         first, last = (clock.to_epoch(moment) or 0 if moment else 0 for moment in (after, before))
         for row, call in self._calls.calls(self._rows if rows is None else rows, after=first, before=last):
             tool = call.tool or row.tool or _own_program(row)
-            yield Priced(row, call, tool, self._prices.cost(call.model, call.tokens, call.at, call.cost))
+            yield CallPrice(row, call, tool, self._prices.cost(call.model, call.tokens, call.at, call.cost))
 
     def by_session(self, rows: Iterable[Row] | None = None) -> dict[tuple[str, str], CostSum]:
         """Return the sum of each session that made a call, by store and id."""
@@ -222,12 +222,12 @@ def _summed(
 
 
 def report(
-    calls: Iterable[Priced],
+    calls: Iterable[CallPrice],
     by: str,
     *,
     tool: str = "",
     model: str = "",
-    everything: Iterable[Priced] | None = None,
+    everything: Iterable[CallPrice] | None = None,
     week_from: int = MONDAY,
 ) -> CostReport:
     """Return the sums of these calls by day, model and so on; `tool` (or several) and `model` leave out all others.
@@ -258,7 +258,7 @@ def report(
     return CostReport(by=by, entries=entries, total=total, models=models, unpriced=ranked)
 
 
-def _grouped(calls: Iterable[Priced], by: str) -> list[CostSum]:
+def _grouped(calls: Iterable[CallPrice], by: str) -> list[CostSum]:
     entries: dict[object, CostSum] = {}
     for priced in calls:
         key, name, start, end = _place(priced, by)
@@ -270,7 +270,7 @@ def _grouped(calls: Iterable[Priced], by: str) -> list[CostSum]:
     return sorted(entries.values(), key=lambda entry: (-(entry.cost or 0), -entry.tokens.total, entry.name))
 
 
-def _place(priced: Priced, by: str) -> tuple[object, str, int, int]:
+def _place(priced: CallPrice, by: str) -> tuple[object, str, int, int]:
     """Return the key and the name of the entry that a call belongs to, and when it begins and ends, for times."""
     row, call = priced.row, priced.call
     if by == "session":
@@ -291,7 +291,7 @@ def _place(priced: Priced, by: str) -> tuple[object, str, int, int]:
     return day.isoformat(), day.isoformat(), start, end
 
 
-def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: int | None) -> list[CostSum]:
+def _windows(calls: Iterable[CallPrice], everything: Iterable[CallPrice], week_from: int | None) -> list[CostSum]:
     """Return the five-hour windows of each tool that these calls are in; with `week_from`, the weekly ones."""
     begun = LimitWindows(
         (

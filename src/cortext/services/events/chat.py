@@ -21,7 +21,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.first_reading import newest_of
-from cortext.services.library.stores import Found, NamedStore
+from cortext.services.library.stores import NamedStore, StoredConversation
 from cortext.services.workspace import notices, running_chats
 from cortext.services.workspace.running_chats import Chat
 from cortext.tools.base import HookEvent, Hooks, Transcript, TranscriptSource
@@ -49,7 +49,7 @@ class World(Protocol):
 
     def capture(self) -> Capture: ...
 
-    def caught_up(self, found: Found) -> Found: ...
+    def caught_up(self, conversation: StoredConversation) -> StoredConversation: ...
 
     def listing(self) -> Listing: ...
 
@@ -123,18 +123,18 @@ class ToolChat:
         """Return what the catalogue knows about this chat."""
         return self.capture.catalogue.get(self.tool.name, self.event.key)
 
-    def kept(self) -> Found | None:
+    def kept(self) -> StoredConversation | None:
         """Return the session that this chat is stored in; None if there is none."""
         entry = self.entry()
         named_store = self.capture.store_at(entry.root) if entry is not None else None
         if entry is None or named_store is None:
             return None
         try:
-            return Found(named_store, named_store.store.peek(entry.session_id))
+            return StoredConversation(named_store, named_store.store.peek(entry.session_id))
         except CortextError:
             return None
 
-    def current(self) -> Found | None:
+    def current(self) -> StoredConversation | None:
         """Return the conversation that this chat belongs to; None if there is none, or it is in another workspace."""
         entry = self.entry()
         named_store = self.capture.store_at(entry.root) if entry is not None else None
@@ -154,7 +154,7 @@ class ToolChat:
             return None
         # The sequence number of the last message gives the count without reading the others.
         session.message_count = last[0].seq + 1 if last else 0
-        return Found(named_store, session)
+        return StoredConversation(named_store, session)
 
     def note_tools(self) -> None:
         """Record with the conversation that the model has our MCP tools, if the program's server of ours is running."""
@@ -165,13 +165,13 @@ class ToolChat:
             if config is not found.session.agent_config:
                 found.store.update(found.session.id, Change(agent_config=config))
 
-    def said_elsewhere(self, found: Found) -> str:
+    def said_elsewhere(self, conversation: StoredConversation) -> str:
         """Return what was added to the conversation in another place since the last prompt here; usually nothing."""
         entry = self.entry()
-        newest = found.store.tail(found.session.id, TAIL)
+        newest = conversation.store.tail(conversation.session.id, TAIL)
         if entry is None or (newest_of(newest) in ("", entry.last) and not is_branched(newest)):
             return ""
-        tail = [message for message in found.store.tail(found.session.id, NOTICED) if not message.aside]
+        tail = [message for message in conversation.store.tail(conversation.session.id, NOTICED) if not message.aside]
         places = {message.id: place for place, message in enumerate(tail)}
         if entry.last not in places:
             return ""
@@ -188,7 +188,11 @@ class ToolChat:
         }
         named = [message.forked_in for message in added if message.forked_in]
         named += [title_of(newest_there[message.id]) for message in added if message.id in newest_there]
-        named += [] if found.session.origin in (Origin(), self.origin) else [title_of(found.session.origin.tool)]
+        named += (
+            []
+            if conversation.session.origin in (Origin(), self.origin)
+            else [title_of(conversation.session.origin.tool)]
+        )
         where = f"in {named[0]}" if named else "elsewhere"
         text = (
             f"cortext: since your last message {amount(len(added), 'message')} {'was' if len(added) == 1 else 'were'} "
@@ -207,21 +211,21 @@ class ToolChat:
             record.owed = "\n\n".join(filter(None, (record.owed, safe_text("\n".join([head, *said])))))
         return f"{text} {WORDS_FOLLOW}"
 
-    def activate(self, found: Found, *, opened: bool = False) -> None:
+    def activate(self, conversation: StoredConversation, *, opened: bool = False) -> None:
         """Make the conversation active in this chat. Opening it counts as activity even if it is already active."""
-        if found.session.status == ACTIVE and found.session.origin == self.origin and not opened:
+        if conversation.session.status == ACTIVE and conversation.session.origin == self.origin and not opened:
             return
         change = Change(origin=self.origin, last_active=clock.now())
-        if found.session.status != ACTIVE:
+        if conversation.session.status != ACTIVE:
             change.status, change.force = ACTIVE, True
-        found.store.update(found.session.id, change)
+        conversation.store.update(conversation.session.id, change)
 
-    def save(self, found: Found, status: str = PAUSED, *, amend: bool = False) -> SaveResult:
+    def save(self, conversation: StoredConversation, status: str = PAUSED, *, amend: bool = False) -> SaveResult:
         """Save the conversation with this status, and commit it if it is in a workspace (`amend`: see `committing`)."""
         from cortext.services.workspace.lifecycle import save
 
-        commit = found.named_store.kind == "workspace" and self.world.settings.workspace.commit
-        saved = save(found.named_store, found.session.id, status, commit=commit, amend=amend)
+        commit = conversation.named_store.kind == "workspace" and self.world.settings.workspace.commit
+        saved = save(conversation.named_store, conversation.session.id, status, commit=commit, amend=amend)
         if saved.commit.note:
             notices.add([saved.commit.note])
         return saved

@@ -69,12 +69,12 @@ def _once(chat: ToolChat, answer: Callable[[ToolChat], str]) -> str:
 def _stop(chat: ToolChat) -> str:
     """Save and pause the conversation of this chat; return the confirmation."""
     chat.capture_new()
-    found = chat.current()
-    if found is None:
+    conversation = chat.current()
+    if conversation is None:
         return "This chat belongs to no conversation of this workspace, so there is nothing to stop."
     with chat.changed_record() as record:
         record.owed = ""
-    done = chat.save(found)
+    done = chat.save(conversation)
     return f"{confirmation(done)}\n\n{ask_for_summary(done.session)}"
 
 
@@ -100,9 +100,13 @@ def _resume(chat: ToolChat) -> str:
 def _start(chat: ToolChat, kind: str) -> str:
     """Create the conversation, its notes and its session before the model receives the prompt."""
     workspace, tool = chat.world.workspace, chat.tool
-    found = chat.current()
+    conversation = chat.current()
     command = mask(f"{kind} {chat.event.arguments}").text  # it is stored with the session, and so in git
-    if found is None or found.session.extra.get("begun_by") != command or found.session.message_count > 0:
+    if (
+        conversation is None
+        or conversation.session.extra.get("begun_by") != command
+        or conversation.session.message_count > 0
+    ):
         chat.capture_new()  # earlier messages belong to the earlier conversation
         named_store = chat.world.workspace_store()
         session = begin(
@@ -115,7 +119,7 @@ def _start(chat: ToolChat, kind: str) -> str:
         )
         chat.capture.attach(named_store, session.id, tool.name, chat.event.key, from_now=True)
     else:
-        session = found.session
+        session = conversation.session
     folder = os.path.relpath(session.path, workspace)
     return (
         f"cortext keeps this conversation in {folder}/, which already exists, and saves every message by itself. "

@@ -114,17 +114,17 @@ class Hook:
 
 def _prompted(chat: ToolChat) -> str:
     """Activate the conversation that the user goes on with; return what the model is to know."""
-    found = chat.current()
-    if found is None:
+    conversation = chat.current()
+    if conversation is None:
         return ""
     from cortext.services.workspace import pausing
 
-    added = chat.said_elsewhere(found)
-    paused = _paused_meanwhile(chat) if found.session.status == PAUSED else ""
-    chat.activate(found)
-    reaction = pausing.react_to_prompt(chat.event.text, found.session, chat.world.settings)
+    added = chat.said_elsewhere(conversation)
+    paused = _paused_meanwhile(chat) if conversation.session.status == PAUSED else ""
+    chat.activate(conversation)
+    reaction = pausing.react_to_prompt(chat.event.text, conversation.session, chat.world.settings)
     if reaction.change is not None:
-        found.store.update(found.session.id, reaction.change)
+        conversation.store.update(conversation.session.id, reaction.change)
     return "\n\n".join(filter(None, (added, paused, reaction.context)))
 
 
@@ -152,13 +152,15 @@ def _started(chat: ToolChat) -> None:
 
 def _answered(chat: ToolChat, added: int, *, ended: bool) -> None:
     """Save the conversation if the chat has ended or the user said goodbye."""
-    found = chat.current()
-    if found is None:
+    conversation = chat.current()
+    if conversation is None:
         return
-    if found.session.status != ACTIVE:
-        if added and found.named_store.kind == "workspace":  # commit the answer to the command that stopped it too
-            chat.save(found, found.session.status, amend=True)
+    if conversation.session.status != ACTIVE:
+        if (
+            added and conversation.named_store.kind == "workspace"
+        ):  # commit the answer to the command that stopped it too
+            chat.save(conversation, conversation.session.status, amend=True)
         return
-    elsewhere = found.session.origin.tool and found.session.origin != chat.origin
-    if (ended and not elsewhere) or found.session.extra.get("pause_after_answer"):
-        chat.save(found)
+    elsewhere = conversation.session.origin.tool and conversation.session.origin != chat.origin
+    if (ended and not elsewhere) or conversation.session.extra.get("pause_after_answer"):
+        chat.save(conversation)

@@ -11,7 +11,7 @@ from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.safety.languages import markdown
 from cortext.services.library.json_views import conversation_json, message_json
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.text.message_masking import mask_messages, mask_session, mask_value
 
 BATCH_MESSAGES = 500  # messages that are masked together,
@@ -70,14 +70,16 @@ def _fenced(text: str, language: str = "") -> list[str]:
     return [f"{fence}{language}", text, fence]
 
 
-def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> str:
+def as_json(conversation: StoredConversation, messages: Iterable[Message], *, unmasked: bool = False) -> str:
     """Return the session and its messages, as `cortext show --json` prints them."""
-    return "".join(json_chunks(found, messages, unmasked=unmasked))
+    return "".join(json_chunks(conversation, messages, unmasked=unmasked))
 
 
-def json_chunks(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+def json_chunks(
+    conversation: StoredConversation, messages: Iterable[Message], *, unmasked: bool = False
+) -> Iterator[str]:
     """Yield the same document, a message at a time."""
-    session = conversation_json(found)
+    session = conversation_json(conversation)
     session = session if unmasked else mask_value(session)
     empty = "[]\n}"
     yield as_utf8(_indented({**session, "messages": []}).removesuffix(empty))

@@ -12,7 +12,7 @@ from cortext.model.message import Message
 from cortext.model.session import FIRST_TURN, Session, first_turn_of
 from cortext.services.library.listing import placed, row_of
 from cortext.services.library.sources import Answer, Match
-from cortext.services.library.stores import Found, problem_of
+from cortext.services.library.stores import StoredConversation, problem_of
 from cortext.store.base import Trashed
 
 Json = dict[str, Any]
@@ -45,10 +45,10 @@ def session_json(row: Row) -> Json:
     return {**fields, "damage": row.damage} if row.damage else fields
 
 
-def conversation_json(found: Found) -> Json:
+def conversation_json(conversation: StoredConversation) -> Json:
     """Return one session with what no list shows: the result of its first turn in a tool, and what is wrong with it."""
-    checked, problem = first_turn_of(found.session.extra), problem_of(found)
-    (row,) = placed([row_of(found.session, found.root, found.named_store.kind)])
+    checked, problem = first_turn_of(conversation.session.extra), problem_of(conversation)
+    (row,) = placed([row_of(conversation.session, conversation.root, conversation.named_store.kind)])
     fields = session_json(row)
     fields |= {FIRST_TURN: msgspec.to_builtins(checked)} if checked is not None else {}
     return fields | ({"problem": problem.text} if problem is not None else {})

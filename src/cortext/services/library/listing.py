@@ -28,7 +28,7 @@ from cortext.services.library.sources import (
     merged,
     selection,
 )
-from cortext.services.library.stores import Found, NamedStore
+from cortext.services.library.stores import NamedStore, StoredConversation
 from cortext.store.files.layout_paths import lock_file
 
 if TYPE_CHECKING:  # imported only if there is a server
@@ -260,7 +260,7 @@ class Listing:
         source = self._source(root)
         return NamedStore(self.labels.get(root, root), source.kinds[root], root, source.opened(root))
 
-    def found(self, row: Row) -> Found:
+    def found(self, row: Row) -> StoredConversation:
         """Return the session of a row, with its store."""
         named_store = self.named_store(row.root)
         session = named_store.store.peek(row.id)  # without reading the log: the counts are in the row
@@ -268,7 +268,7 @@ class Listing:
         session.last_active = row.last_active
         session.aside_count, session.branch_count = row.aside_count, row.branch_count
         session.damage, session.is_linear = row.damage, bool(row.straight)
-        return Found(named_store, session)
+        return StoredConversation(named_store, session)
 
 
 def placed(rows: Iterable[Row], known: Mapping[Key, str] | None = None) -> list[Row]:

@@ -17,7 +17,7 @@ from cortext.errors import AmbiguousId, SessionNotFound, UsageError, not_in_tras
 from cortext.index.sessions import Key, Row
 from cortext.model.ids import is_id, is_number, looks_like_id, number_of
 from cortext.model.wording import listed
-from cortext.services.library.stores import Found, NamedStore, ask_all
+from cortext.services.library.stores import NamedStore, StoredConversation, ask_all
 from cortext.store.base import Trashed
 from cortext.store.capabilities import KeepsCopies
 
@@ -118,15 +118,15 @@ class Resolver(NamedTuple):
         return f"{rule}the nearest: {near}" if near else f"{rule}see {self.see}"
 
 
-def with_exact_id(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
+def with_exact_id(stores: Iterable[NamedStore], wanted: str) -> list[StoredConversation]:
     """Return the sessions with exactly this id, read from the stores. Clones may share an id.
 
     Raises StoreUnreachable if it is not found and a server does not answer.
     """
 
-    def get(named_store: NamedStore) -> list[Found]:
+    def get(named_store: NamedStore) -> list[StoredConversation]:
         try:
-            return [Found(named_store, named_store.store.get(wanted))]
+            return [StoredConversation(named_store, named_store.store.get(wanted))]
         except SessionNotFound:
             return []
 

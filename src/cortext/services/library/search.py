@@ -7,7 +7,7 @@ from copy import copy
 from threading import RLock
 from typing import Protocol
 
-from cortext.index.search.engine import Engine, Updated
+from cortext.index.search.engine import Engine, UpdateResult
 from cortext.index.search.generation import Status
 from cortext.index.search.models import Models
 from cortext.index.search.named_time import days_of
@@ -20,7 +20,7 @@ from cortext.services.library.indexed_search import IndexedSearch
 from cortext.services.library.listing import Listing, in_place
 from cortext.services.library.sources import Answer, SessionHit
 
-__all__ = ["Search", "SearchSource", "Updated", "heading_of", "lacking", "note_of", "nothing_of"]
+__all__ = ["Search", "SearchSource", "UpdateResult", "heading_of", "lacking", "note_of", "nothing_of"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -138,7 +138,7 @@ class Search:
 
     def refresh(
         self, progress: Progress | None = None, *, meaning: bool = True, patient: bool = False, quick: bool = False
-    ) -> Updated:
+    ) -> UpdateResult:
         """Index what changed since the last time, unless another process is doing that now.
 
         Without `patient`, embedding a large amount of text is left for later. With `quick`, changes are noticed as by a

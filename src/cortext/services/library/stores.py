@@ -10,7 +10,17 @@ from cortext.model.wording import amount
 from cortext.store.base import POINTER, TORN, UNREADABLE, Damage, Store, Trashed
 from cortext.store.capabilities import CreatesAtomically, Settles
 
-__all__ = ["Found", "NamedStore", "Problem", "Trashed", "ask_all", "create_with", "damage_note", "problem_of", "settle"]
+__all__ = [
+    "NamedStore",
+    "Problem",
+    "StoredConversation",
+    "Trashed",
+    "ask_all",
+    "create_with",
+    "damage_note",
+    "problem_of",
+    "settle",
+]
 
 Item = TypeVar("Item")
 
@@ -24,7 +34,7 @@ class NamedStore(NamedTuple):
     store: Store
 
 
-class Found(NamedTuple):
+class StoredConversation(NamedTuple):
     """A session and the store it is in."""
 
     named_store: NamedStore
@@ -55,39 +65,41 @@ class Problem(NamedTuple):
         return f"{self.what}: {self.hint}"
 
 
-def problem_of(found: Found) -> Problem | None:
+def problem_of(conversation: StoredConversation) -> Problem | None:
     """Return what is wrong with a session; None if it is whole. Only one that counts as damaged is read."""
-    session = found.session
+    session = conversation.session
     if not session.damage:
         return None
     todo = f"cortext repair {session.id}"
     hint = f"run `{todo}`"
     try:
-        damage = found.store.check(session.id)
+        damage = conversation.store.check(session.id)
     except CortextError as error:  # a link, for example: nothing that repair could fix
         return Problem(error.message, error.hint or todo, error.hint or hint)
     except OSError as error:
         return Problem(str(error), todo, hint)
     if any(item.kind == POINTER for item in damage):
         what = "Git LFS has not fetched its log, so its messages are missing"
-        return Problem(what, f"git lfs pull, in {found.root}", f"run `git lfs pull` in {found.root}", damage)
+        return Problem(
+            what, f"git lfs pull, in {conversation.root}", f"run `git lfs pull` in {conversation.root}", damage
+        )
     if unreadable := sum(item.kind in (UNREADABLE, TORN) for item in damage):
         what = f"{amount(unreadable, 'place')} of its log cannot be read, so messages may be missing"
         return Problem(what, todo, hint, damage)
     return Problem(f"{damage[0].file}: {damage[0].reason}", todo, hint, damage) if damage else None
 
 
-def damage_note(found: Found) -> str:
+def damage_note(conversation: StoredConversation) -> str:
     """Return a note on what is wrong with a session that is read as far as possible; empty if it is whole.
 
     Raises DamagedData if nothing of it is here, because Git LFS has not fetched it.
     """
-    problem = problem_of(found)
+    problem = problem_of(conversation)
     if problem is None:
         return ""
     for item in problem.damage:
         if item.kind == POINTER:
-            raise not_fetched(f"{item.file} of {found.session.id}", item.reason)
+            raise not_fetched(f"{item.file} of {conversation.session.id}", item.reason)
     return problem.text
 
 

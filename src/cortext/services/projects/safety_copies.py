@@ -29,7 +29,7 @@ _LOG = re.compile(
 )
 
 
-class Copied(NamedTuple):
+class CopiesFolder(NamedTuple):
     """Where the safety copies of a workspace are: those of all work trees of its repository are together."""
 
     folder: str
@@ -56,7 +56,7 @@ def all_copies() -> str:
     return os.path.join(folders.data(), "copies")
 
 
-def copied(root: str) -> Copied | None:
+def copied(root: str) -> CopiesFolder | None:
     """Return where the safety copies of a workspace are; None if it is not in git."""
     top = top_of(root)
     common = common_folder(top) if top else ""
@@ -65,13 +65,13 @@ def copied(root: str) -> Copied | None:
     inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
     digest = hashlib.sha256(os.fsencode(f"{common}\0{inside}")).hexdigest()[:12]
     name = f"{slug(os.path.basename(common.removesuffix('/.git')), 40) or 'repository'}-{digest}"
-    found = Copied(os.path.join(all_copies(), name), root, common, inside)
+    found = CopiesFolder(os.path.join(all_copies(), name), root, common, inside)
     if not os.path.isdir(found.folder):
         _follow(found)
     return found
 
 
-def _follow(moved: Copied) -> None:
+def _follow(moved: CopiesFolder) -> None:
     """Rename the copies of a repository whose folder was moved: it is the same folder, at another path."""
     now = moved.record.splitlines()
     for folder, before in _records():
@@ -112,7 +112,7 @@ def workspaces_with_copies(known: Iterable[str]) -> Iterator[str]:
             yield existing[0]
 
 
-def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies], *, is_patient: bool = False) -> str:
+def adopt_from_branches(found: CopiesFolder, copies: Callable[[], SafetyCopies], *, is_patient: bool = False) -> str:
     """Keep copies of sessions that only other branches have: held before there were copies, or fetched from elsewhere.
 
     Git is asked only when a branch or what is checked out has changed. A session that the branch in the work tree once
@@ -184,14 +184,14 @@ class _BranchRecord(msgspec.Struct):
     failed_at: float = 0.0  # when git gave no answer about what is newer than that
 
     @classmethod
-    def of(cls, found: Copied) -> _BranchRecord:
+    def of(cls, found: CopiesFolder) -> _BranchRecord:
         try:
             return msgspec.json.decode(durable.read_file(os.path.join(found.folder, cls.NAME)), type=cls)
         except (OSError, CortextError, msgspec.MsgspecError):
             return cls()
 
 
-def _fingerprint(found: Copied) -> list[tuple[str, int]]:
+def _fingerprint(found: CopiesFolder) -> list[tuple[str, int]]:
     """Return what changes if a branch is created, moved or checked out: git replaces these files."""
     top = top_of(found.root)
     own = os.path.join(top, ".git")

@@ -17,7 +17,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture import first_turns
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.copies import NotPutBack, put_back
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.planning import BEGUN, NEW, OWN, PUT_BACK, Plan, plan_for
 from cortext.tools.base import EXAMPLE_KEY, Instructs, Launch, NativeWriter, Written, shows_history
 
@@ -45,7 +45,7 @@ def example_launch(plan: Plan, tool: NativeWriter, model: str = "") -> Launch:
 
 def carry_out_or_rewrite(
     plan: Plan,
-    found: Found,
+    conversation: StoredConversation,
     tool: NativeWriter,
     capture: Capture,
     *,
@@ -59,14 +59,20 @@ def carry_out_or_rewrite(
     Returned is the plan that was carried out. See `carry_out` for the errors.
     """
     try:
-        return plan, carry_out(plan, found, tool, capture, model=model, force=force)
+        return plan, carry_out(plan, conversation, tool, capture, model=model, force=force)
     except NotPutBack as error:
-        plan = plan_for(found, tool, budget=budget, rewrite=True, missing=[*missing, error.message])
-        return plan, carry_out(plan, found, tool, capture, model=model, force=force)
+        plan = plan_for(conversation, tool, budget=budget, rewrite=True, missing=[*missing, error.message])
+        return plan, carry_out(plan, conversation, tool, capture, model=model, force=force)
 
 
 def carry_out(
-    plan: Plan, found: Found, tool: NativeWriter, capture: Capture, *, model: str = "", force: bool = False
+    plan: Plan,
+    conversation: StoredConversation,
+    tool: NativeWriter,
+    capture: Capture,
+    *,
+    model: str = "",
+    force: bool = False,
 ) -> Launch:
     """Write what the plan says, and return how to start the tool; our session is not changed.
 
@@ -91,8 +97,8 @@ def carry_out(
         launch = instructed(plan, tool, launch)
         plan.warnings += [launch.note] if launch.note else []
         branch = plan.session.branch if plan.session.branch_count > 1 else None
-        plan.before = capture.hand_over(found.named_store, plan.session.id, tool.name, plan.key, branch=branch)
-        _remember(plan, found, tool)
+        plan.before = capture.hand_over(conversation.named_store, plan.session.id, tool.name, plan.key, branch=branch)
+        _remember(plan, conversation, tool)
     except BaseException:
         _discard(plan, tool)
         raise
@@ -136,14 +142,14 @@ def take_back(plan: Plan, tool: NativeWriter, capture: Capture) -> None:
     _discard(plan, tool)
 
 
-def _remember(plan: Plan, found: Found, tool: NativeWriter) -> None:
+def _remember(plan: Plan, conversation: StoredConversation, tool: NativeWriter) -> None:
     """Keep what the capture of the first turn compares the tool's session with, and a copy of the tool's own file."""
     if plan.how == BEGUN:
         return
     try:
         transcript = next(item for item in tool.transcripts(plan.project) if item.key == plan.key)
         carried = plan.kept if plan.how in (OWN, PUT_BACK) else None
-        first_turns.keep(tool, transcript, found.root, found.session.id, carried)
+        first_turns.keep(tool, transcript, conversation.root, conversation.session.id, carried)
     except (CortextError, OSError, StopIteration) as error:
         plan.warnings.append(f"whether {tool.title} keeps all of it cannot be checked after the first turn: {error}")
 

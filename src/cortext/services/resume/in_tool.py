@@ -27,7 +27,7 @@ from cortext.services.capture.capture import Capture, session_id_for
 from cortext.services.library.listing import Listing, placed
 from cortext.services.library.resolve import Resolver
 from cortext.services.library.sources import Answer
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import choose_branch, completed_text, notes_in_chat, up_to_date
 from cortext.services.resume.packet import build
@@ -69,8 +69,8 @@ class ChatResumer:
         workspace: str,
         chat: Chat | None,
         *,
-        caught_up: Callable[[Found], Found],
-        save: Callable[[Found], object] | None = None,
+        caught_up: Callable[[StoredConversation], StoredConversation],
+        save: Callable[[StoredConversation], object] | None = None,
         price: Callable[[Session, int, str], str] | None = None,
     ) -> None:
         self.listing, self.capture, self.workspace, self.chat = listing, capture, workspace, chat
@@ -90,7 +90,7 @@ class ChatResumer:
         answer = self.listing.answer(Query(filters={"is": "unarchived"}))
         return answer._replace(hits=[hit for hit in answer.hits if (hit.session.root, hit.session.id) not in hidden])
 
-    def current(self) -> Found | None:
+    def current(self) -> StoredConversation | None:
         """Return the conversation that this chat is part of, if any."""
         entry = self.capture.catalogue.get(self.chat.tool, self.chat.key) if self.chat is not None else None
         named_store = self.capture.store_at(entry.root) if entry is not None else None
@@ -103,7 +103,7 @@ class ChatResumer:
         # A chat that was never resumed is a session of its own in the home store.
         if self.capture.is_own(entry) and not entry.fresh and session.status != ACTIVE:
             return None
-        return Found(named_store, session)
+        return StoredConversation(named_store, session)
 
     def numbered(self, answer: Answer) -> list[Row]:
         """Return the conversations of an answer to list, and remember their numbers until the next list."""
@@ -146,7 +146,7 @@ class ChatResumer:
             shown = [(row.root, row.id) for row in self.numbered(answer)]
         return Resolver(self.listing.named(wanted, shown), self.workspace, shown, see=see).resolve(wanted)
 
-    def load(self, row: Row) -> Found:
+    def load(self, row: Row) -> StoredConversation:
         """Return the conversation of a row, up to date."""
         found, self._missing = up_to_date(self.listing.found(row), self._caught_up)
         return found if self.chat is None else session_to_continue(found, self.capture.home)
@@ -181,17 +181,17 @@ class ChatResumer:
         price = self.price(chosen, tokens.estimate(record))
         return Reply(f"{done}\nNote: {price}." if 0 < size(price) < PRICE - 10 else done, record)
 
-    def price(self, chosen: Found, count: int) -> str:
+    def price(self, conversation: StoredConversation, count: int) -> str:
         """Return what it costs to carry so many tokens of a conversation into this chat's tool; empty if unknown."""
         if self._price is None:
             return ""
-        return self._price(chosen.session, count, self.chat.tool if self.chat is not None else "")
+        return self._price(conversation.session, count, self.chat.tool if self.chat is not None else "")
 
-    def attach(self, chosen: Found, *, force: bool = False) -> list[str]:
+    def attach(self, conversation: StoredConversation, *, force: bool = False) -> list[str]:
         """Attach the chat to a conversation and make it active; return what was done, and what to know."""
-        chat, session = self.chat, chosen.session
+        chat, session = self.chat, conversation.session
         here = Origin(tool=chat.tool, session_id=chat.key) if chat is not None else None
-        notes = [f"Note: {note}." for note in (*self._missing, *notes_in_chat(chosen, here))]
+        notes = [f"Note: {note}." for note in (*self._missing, *notes_in_chat(conversation, here))]
         if chat is None:
             done = (
                 "cortext could not tell which chat this is, so it is NOT attached: what is said here from now on is "
@@ -200,17 +200,17 @@ class ChatResumer:
             )
             return [done, *notes]
         before = self.current()
-        if before is not None and before.root == chosen.root and before.session.id == session.id:
+        if before is not None and before.root == conversation.root and before.session.id == session.id:
             before = None
         if before is not None and before.session.status == ACTIVE and self._save is not None:
             self._save(before)
             notes.append(f"{before.session.id}, which was held here until now, is saved and paused.")
         branch = session.branch if session.branch_count > 1 else None
-        self.capture.attach(chosen.named_store, session.id, chat.tool, chat.key, from_now=True, branch=branch)
+        self.capture.attach(conversation.named_store, session.id, chat.tool, chat.key, from_now=True, branch=branch)
         change = Change(origin=Origin(tool=chat.tool, session_id=chat.key), last_active=clock.now())
         if session.status != ACTIVE:
             change.status, change.force = ACTIVE, force
-        chosen.store.update(session.id, change)
+        conversation.store.update(session.id, change)
         done = (
             f"cortext has attached this chat to {session.id}, which is active now: what is said here from now on is "
             "kept there. /workspace.stop-conversation saves and pauses it."
@@ -224,11 +224,11 @@ def _branch_in(wanted: str) -> tuple[int, str]:
     return (int(found[1]), _BRANCH.sub(" ", wanted)) if found else (0, wanted)
 
 
-def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -> str:
+def packet_text(conversation: StoredConversation, largest: int, size: Callable[[str], int] = len) -> str:
     """Return the packet, shortened to what the tool's command can carry."""
-    command = command_text(chosen.root, chosen.session.type, chosen.session.title)
-    place = place_of(chosen, os.getcwd())
-    session, history = place.shown(chosen.session), place.history(chosen)
+    command = command_text(conversation.root, conversation.session.type, conversation.session.title)
+    place = place_of(conversation, os.getcwd())
+    session, history = place.shown(conversation.session), place.history(conversation)
     budget = largest // 4
     text = ""
     while budget > 200:  # tokens are an estimate, characters are the tool's limit

@@ -15,7 +15,7 @@ import msgspec
 from cortext.model.message import Message
 from cortext.model.session import DETAILS, Session
 from cortext.model.turns import Difference
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.projects.projects import Projects, project_of, tops_of
 from cortext.services.projects.repository import Repository, is_below, top_of
 from cortext.services.resume.history import History
@@ -31,9 +31,9 @@ class Place(msgspec.Struct, kw_only=True):
     paths: PathMap
     note: str = ""  # what the user should know about that folder
 
-    def history(self, found: Found) -> History:
+    def history(self, conversation: StoredConversation) -> History:
         """Return the conversation with the paths mapped."""
-        return History(found.store, found.session, self.paths.message)
+        return History(conversation.store, conversation.session, self.paths.message)
 
     def shown(self, session: Session) -> Session:
         """Return a session as it is described to the model, with the paths in what it says of itself mapped."""
@@ -52,11 +52,11 @@ class Place(msgspec.Struct, kw_only=True):
         self.count(receipt, history.read(len(history) - receipt.messages))
 
 
-def place_of(found: Found, folder: str = "") -> Place:
+def place_of(conversation: StoredConversation, folder: str = "") -> Place:
     """Return where a conversation continues; `folder` is where the caller wants it, if that is decided already."""
-    session, here = found.session, os.getcwd()
-    if found.named_store.kind == "workspace":
-        return _place(folder or found.root, tops_of(session), found.root)
+    session, here = conversation.session, os.getcwd()
+    if conversation.named_store.kind == "workspace":
+        return _place(folder or conversation.root, tops_of(session), conversation.root)
     held = project_of(session)
     if not held:
         return _place(folder or here)

@@ -13,7 +13,7 @@ from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture, ima
 from cortext.model.turns import Difference
 from cortext.safety.secrets.masking import Secret
 from cortext.services.capture.copies import copies_of
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.projects.projects import project_of
 from cortext.services.resume.receipt import Receipt
 from cortext.services.text.for_models import disarm, disarm_control
@@ -35,13 +35,13 @@ def safe_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Secr
 
 
 def for_new_session(
-    messages: Sequence[Message], found: Found, tool: NativeWriter, receipt: Receipt
+    messages: Sequence[Message], conversation: StoredConversation, tool: NativeWriter, receipt: Receipt
 ) -> tuple[list[Message], Written]:
     """Return safe messages as a new session of this tool gets them, and what it would hold; the receipt counts it."""
     disarmed = [disarm_control(message, tool.name) for message in messages]
     if count := sum(number for _, number in disarmed):
         receipt.changed[Difference.CONTROL] = count
-    carried = _with_pictures([message for message, _ in disarmed], found)
+    carried = _with_pictures([message for message, _ in disarmed], conversation)
     written = tool.preview(carried)
     _count(receipt, carried, written)
     return carried, written
@@ -57,7 +57,7 @@ def _count(receipt: Receipt, carried: Sequence[Message], written: Written) -> No
     receipt.tokens += written.images * TOKENS
 
 
-def _with_pictures(messages: Sequence[Message], found: Found) -> list[Message]:
+def _with_pictures(messages: Sequence[Message], conversation: StoredConversation) -> list[Message]:
     """Return the messages with the newest images loaded, as many as one request may carry.
 
     An image that is not inside a transcript (a path, an address) stays a reference: a stranger may have written it.
@@ -67,7 +67,7 @@ def _with_pictures(messages: Sequence[Message], found: Found) -> list[Message]:
         return list(messages)
     kept: dict[str, tuple[str, bytes]] = {}
     size = 0
-    loaded = _loaded(found, set(refs))
+    loaded = _loaded(conversation, set(refs))
     for ref in dict.fromkeys(refs):
         image = loaded.get(ref, b"")
         kind = image_type(image)
@@ -93,14 +93,14 @@ def _with(message: Message, kept: dict[str, tuple[str, bytes]]) -> Message:
     return msgspec.structs.replace(message, parts=parts)
 
 
-def _loaded(found: Found, refs: set[str]) -> dict[str, bytes]:
+def _loaded(conversation: StoredConversation, refs: set[str]) -> dict[str, bytes]:
     """Return the bytes of these images, from our copies or else from the tools' own transcripts."""
     keys = {ref.partition("#")[0] for ref in refs}
     loaded: dict[str, bytes] = {}
     for tool in registry.load_all(registry.BUILT_IN):
         if not isinstance(tool, KeepsImages):
             continue
-        for transcript in _transcripts(tool, found, keys):
+        for transcript in _transcripts(tool, conversation, keys):
             try:
                 loaded |= tool.images(transcript, refs - loaded.keys())
             except Exception:  # noqa: BLE001 (a damaged transcript: the receipt counts the notes that stand for images)
@@ -110,8 +110,8 @@ def _loaded(found: Found, refs: set[str]) -> dict[str, bytes]:
     return loaded
 
 
-def _transcripts(tool: KeepsImages, found: Found, keys: set[str]) -> Iterator[Transcript]:
-    copies = (tool.transcript_at(copy) for copy in copies_of(found.session.path))
+def _transcripts(tool: KeepsImages, conversation: StoredConversation, keys: set[str]) -> Iterator[Transcript]:
+    copies = (tool.transcript_at(copy) for copy in copies_of(conversation.session.path))
     yield from (copy for copy in copies if copy is not None and copy.key in keys)
-    project = project_of(found.session)
+    project = project_of(conversation.session)
     yield from (transcript for transcript in tool.transcripts(project or None) if transcript.key in keys)

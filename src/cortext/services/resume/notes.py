@@ -11,7 +11,7 @@ from cortext.model.session import ACTIVE, CHECKOUT, COMPLETED, SKILLS, Origin, S
 from cortext.model.wording import amount, clip, listed
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
-from cortext.services.library.stores import Found, damage_note
+from cortext.services.library.stores import StoredConversation, damage_note
 from cortext.services.projects.git import Git
 from cortext.services.projects.repository import Checkout, checkout_of
 from cortext.services.workspace.registry import has_changed
@@ -24,29 +24,31 @@ GIT_SECONDS = 2.0  # for git to count commits
 _MOST_NAMES, _LONGEST_NAME = 8, 80  # servers and skills that are named, and characters of each
 
 
-def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found, list[str]]:
+def up_to_date(
+    conversation: StoredConversation, caught_up: Callable[[StoredConversation], StoredConversation]
+) -> tuple[StoredConversation, list[str]]:
     """Return the conversation with everything its tool has written, and notes on what may be missing from it.
 
     If that fails, it is returned as stored. Raises DamagedData if Git LFS has not fetched it.
     """
     notes = []
     try:
-        found = caught_up(found)
+        conversation = caught_up(conversation)
     except Exception as error:  # noqa: BLE001 (another package's adapter may raise anything)
         why = field(mask(str(error)).text)
         notes = [f"the latest messages may be missing, because they could not be captured: {why}"]
-    note = damage_note(found)
-    return found, [field(note), *notes] if note else notes
+    note = damage_note(conversation)
+    return conversation, [field(note), *notes] if note else notes
 
 
-def notes_on(found: Found, here: Origin | None = None) -> list[str]:
+def notes_on(conversation: StoredConversation, here: Origin | None = None) -> list[str]:
     """Note if it was completed, its command has changed, or it is active in a tool. `here` is the chat that asks."""
-    session = found.session
+    session = conversation.session
     notes = ["it was marked as completed"] if session.status == COMPLETED else []
     then = session.agent_config.system_prompt_hash
-    if then and has_changed(found.root, session.type, then):
+    if then and has_changed(conversation.root, session.type, then):
         notes.append(f"the text of {field(session.agent_config.command)} has changed; the current one is used")
-    if isinstance(found.store, KeepsCopies) and found.store.has_left(session.id):
+    if isinstance(conversation.store, KeepsCopies) and conversation.store.has_left(session.id):
         notes.append("git took it out of the work tree: it comes back into it, on this branch, with the first message")
     origin = session.origin
     asking = here is not None and (here.tool, here.session_id) == (origin.tool, origin.session_id)
@@ -59,36 +61,36 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
     return notes
 
 
-def notes_in_chat(found: Found, here: Origin | None) -> list[str]:
+def notes_in_chat(conversation: StoredConversation, here: Origin | None) -> list[str]:
     """Note the same before it continues in a running chat, and what a person at a terminal is asked."""
-    session = found.session
+    session = conversation.session
     known = []
     if session.branch_count > 1 and not session.branch:
         known.append(
             f"it went on in {session.branch_count} places at once, and all of them are joined here; "
             f"/workspace.resume {session.id} --branch N continues one"
         )
-    return [*notes_on(found, here), *known]
+    return [*notes_on(conversation, here), *known]
 
 
-def completed_text(found: Found) -> str:
+def completed_text(conversation: StoredConversation) -> str:
     """Return what to say about a completed conversation: it is not resumed unless the user insists."""
     return (
-        f"{found.session.id} was marked as completed, so it was not resumed; nothing was changed. Ask the user "
-        f"whether to resume it anyway: /workspace.resume {found.session.id} --force"
+        f"{conversation.session.id} was marked as completed, so it was not resumed; nothing was changed. Ask the user "
+        f"whether to resume it anyway: /workspace.resume {conversation.session.id} --force"
     )
 
 
-def choose_branch(found: Found, number: int) -> None:
+def choose_branch(conversation: StoredConversation, number: int) -> None:
     """Have a resume continue one branch of the conversation, from 1; 0: all of them. NotFound if there is none."""
-    count = found.session.branch_count
+    count = conversation.session.branch_count
     if number > count:
         raise NotFound(
-            f"{found.session.id} has no branch {number}: it has {count}",
+            f"{conversation.session.id} has no branch {number}: it has {count}",
             kept="it is unchanged",
-            hint=f"`cortext show {found.session.id}` shows them",
+            hint=f"`cortext show {conversation.session.id}` shows them",
         )
-    found.session.branch = number if count > 1 else 0
+    conversation.session.branch = number if count > 1 else 0
 
 
 # ── what is not as it was ────────────────────────────────────────────────────────────────────────────

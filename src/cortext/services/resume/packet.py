@@ -23,7 +23,7 @@ from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import ask_of
 from cortext.services.digest.digest import digest
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume.history import History
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import differences
@@ -143,14 +143,14 @@ def _details(session: Session) -> list[str]:
     return [f"{label}: {field(text)}" for label, text in details_of(session.extra).labelled()]
 
 
-def packet_for(found: Found, folder: str, budget: int) -> Packet:
+def packet_for(conversation: StoredConversation, folder: str, budget: int) -> Packet:
     """Return the packet of a conversation that continues in this folder, without secrets."""
-    command = command_text(found.root, found.session.type, found.session.title)
-    place = place_of(found, folder)
-    history = place.history(found)
-    packet = build(place.shown(found.session), history, command=command, budget=budget).masked()
+    command = command_text(conversation.root, conversation.session.type, conversation.session.title)
+    place = place_of(conversation, folder)
+    history = place.history(conversation)
+    packet = build(place.shown(conversation.session), history, command=command, budget=budget).masked()
     place.count_newest(packet.receipt, history)
-    packet.receipt.differs = differences(found.session, place.folder)
+    packet.receipt.differs = differences(conversation.session, place.folder)
     return packet
 
 

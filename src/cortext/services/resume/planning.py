@@ -24,7 +24,7 @@ from cortext.model.threads import thread
 from cortext.safety.framing import BEGIN, END, control_disarmed
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.copies import copies_of, refusal_of
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.projects.git import Git
 from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import place_of
@@ -109,26 +109,37 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def plan_for(
-    found: Found, tool: NativeWriter, *, budget: int, rewrite: bool = False, missing: list[str] | None = None
+    conversation: StoredConversation,
+    tool: NativeWriter,
+    *,
+    budget: int,
+    rewrite: bool = False,
+    missing: list[str] | None = None,
 ) -> Plan:
     """Return the plan and its warnings; nothing is changed. `missing` are notes about what could not be captured."""
-    session = found.session
-    command = command_text(found.root, session.type, session.title)
-    topicless = command_text(found.root, session.type, TOPICLESS)
-    plan = make_plan(found, tool, command=command, topicless=topicless, budget=budget, rewrite=rewrite)
+    session = conversation.session
+    command = command_text(conversation.root, session.type, session.title)
+    topicless = command_text(conversation.root, session.type, TOPICLESS)
+    plan = make_plan(conversation, tool, command=command, topicless=topicless, budget=budget, rewrite=rewrite)
     plan.receipt.differs = differences(session, plan.project, tool, plan.carried)
-    plan.warnings += [*(missing or ()), *warnings_for(found, tool, plan)]
+    plan.warnings += [*(missing or ()), *warnings_for(conversation, tool, plan)]
     return plan
 
 
-def caught_up_plan(found: Found, tool: NativeWriter, caught_up: Callable[[Found], Found], *, budget: int) -> Plan:
+def caught_up_plan(
+    conversation: StoredConversation,
+    tool: NativeWriter,
+    caught_up: Callable[[StoredConversation], StoredConversation],
+    *,
+    budget: int,
+) -> Plan:
     """Return the plan for the conversation with everything its tool has written by now."""
-    current, missing = up_to_date(found, caught_up)
+    current, missing = up_to_date(conversation, caught_up)
     return plan_for(current, tool, budget=budget, missing=missing)
 
 
 def make_plan(
-    found: Found,
+    conversation: StoredConversation,
     tool: NativeWriter,
     *,
     command: str = "",
@@ -141,8 +152,8 @@ def make_plan(
 
     `topicless` is the command without the conversation's title, for places that others can read.
     """
-    place = place_of(found, project)
-    session, project, history = place.shown(found.session), place.folder, place.history(found)
+    place = place_of(conversation, project)
+    session, project, history = place.shown(conversation.session), place.folder, place.history(conversation)
     history.expect(budget, before=FACTS_OF)
     fitting, shortened = newest_that_fit(history, budget)
     earlier = len(history) - len(fitting)
@@ -153,7 +164,7 @@ def make_plan(
     count_secrets(receipt, secrets)
     if shortened:
         receipt.changed[SHORTENED] = shortened
-    own = _Own() if rewrite or not is_whole else _own_session(found, tool, carried, project)
+    own = _Own() if rewrite or not is_whole else _own_session(conversation, tool, carried, project)
     is_own = bool(carried) and own.withheld is not None
     instructions = _instructions(tool, topicless or command)
     if not carried:
@@ -163,7 +174,7 @@ def make_plan(
         if _holds(own.path, topicless):
             command = ""
         elif tool.prompt_is_public:
-            command = _public_command(found, tool, topicless, project)
+            command = _public_command(conversation, tool, topicless, project)
         prompt, instructions = _prompt_of_own(tool, session, len(history), receipt.branches, command, instructions)
     else:
         block = context_block(session, messages=len(history), before=before, branches=receipt.branches)
@@ -173,7 +184,7 @@ def make_plan(
     if is_own and own.withheld is not None:
         kept = _count_own(receipt, carried, own.withheld)
     elif carried:
-        carried, _ = for_new_session(carried, found, tool, receipt)
+        carried, _ = for_new_session(carried, conversation, tool, receipt)
         count_notes(receipt, session)
         place.count(receipt, carried)
     return Plan(
@@ -208,9 +219,9 @@ def _holds(path: str, command: str) -> bool:
         return False
 
 
-def _public_command(found: Found, tool: NativeWriter, topicless: str, project: str) -> str:
+def _public_command(conversation: StoredConversation, tool: NativeWriter, topicless: str, project: str) -> str:
     """Return the command for a prompt that everybody can read: its file, if the tool then reads that, or its text."""
-    named = named_command_file(found.root, found.session.type, project) if reads_named_files(tool) else ""
+    named = named_command_file(conversation.root, conversation.session.type, project) if reads_named_files(tool) else ""
     # A file that git ignores would be left out.
     return f"@{named}" if named and not Git(project).ignored([named]) else topicless
 
@@ -267,13 +278,15 @@ def _size(messages: Sequence[Message]) -> int:
     return sum(map(size_of, messages))
 
 
-def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], project: str) -> _Own:
+def _own_session(
+    conversation: StoredConversation, tool: NativeWriter, messages: Sequence[Message], project: str
+) -> _Own:
     """Check whether the tool itself, or our copy of its file, contains exactly these messages, for this folder.
 
     The tools find a session only in the folder that it was held in; a project may have been moved or cloned since. If
     it is unknown what the model would get of the session, it is not used either.
     """
-    session = found.session
+    session = conversation.session
     key = session.origin.session_id
     if session.origin.tool != tool.name or not key:
         return _Own()
@@ -321,9 +334,9 @@ def _are(messages: Sequence[Message], wanted: list[str]) -> bool:
     return [message.id for message in messages if message.id in ids or not instructions_of(message)] == wanted
 
 
-def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
+def warnings_for(conversation: StoredConversation, tool: NativeWriter, plan: Plan) -> list[str]:
     """Return what the user should know before continuing: see `notes_on`, and what the tool's own session lacks."""
-    warnings = notes_on(found)
+    warnings = notes_on(conversation)
     if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
         warnings.append(
             f"this is what {tool.title} sends from its own session; --rewrite carries everything over into a new one"

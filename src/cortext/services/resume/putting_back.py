@@ -19,7 +19,7 @@ from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture import copies, first_turns
 from cortext.services.capture.capture import Capture
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.projects.projects import project_of
 from cortext.services.projects.repository import is_below
 from cortext.services.resume.history import newest_that_fit, size_of
@@ -49,11 +49,13 @@ class PutBack(msgspec.Struct, kw_only=True):
     receipt: Receipt
 
 
-def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: bool = False) -> PutBack:
+def put_back(
+    conversation: StoredConversation, tool: NativeWriter, capture: Capture, *, dry_run: bool = False
+) -> PutBack:
     """Put a conversation back into a tool's store. The session of ours is not changed."""
-    place = _place_for(found, tool)
-    session, project = place.shown(found.session), place.folder
-    history = place.history(found)
+    place = _place_for(conversation, tool)
+    session, project = place.shown(conversation.session), place.folder
+    history = place.history(conversation)
     if not len(history):
         raise UsageError(f"{session.id} has no messages to put back", kept="nothing was changed")
     receipt = Receipt(session=session.id, target=tool.name, messages=len(history), of_messages=len(history))
@@ -65,7 +67,7 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
         receipt.tokens += size_of(message)
     chosen = newest_that_fit(history, MOST_TOKENS) if receipt.tokens > MOST_TOKENS else None
     lean = {message.id for message in chosen.messages} if chosen else wanted
-    how, why, key, copy = _choose(found, tool, capture, project, wanted, lean)
+    how, why, key, copy = _choose(conversation, tool, capture, project, wanted, lean)
     if how == COPY and not dry_run:
         try:
             key = copies.put_back(tool, copy, project=project, wanted=wanted)
@@ -76,11 +78,11 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
     )
     if how != WRITTEN:
         if how == COPY and not dry_run:
-            first_turns.forget_of(tool.name, found.root, session.id)
+            first_turns.forget_of(tool.name, conversation.root, session.id)
         return done
     messages, secrets = safe_messages(chosen.messages if chosen else history.messages())
     count_secrets(receipt, secrets)
-    messages, written = for_new_session(messages, found, tool, receipt)
+    messages, written = for_new_session(messages, conversation, tool, receipt)
     receipt.tool_calls = written.tool_calls
     receipt.tokens = sum(map(size_of, messages))
     place.count(receipt, messages)
@@ -93,25 +95,25 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
         # Never under its old id: the tool may remember where the file of that one was.
         done.key = tool.write(messages, project=project, title=field(mask(session.title).text)).key
         # The next import finds it in the tool's store and must recognise it as this conversation.
-        capture.attach(found.named_store, session.id, tool.name, done.key)
-        first_turns.forget_of(tool.name, found.root, session.id)
+        capture.attach(conversation.named_store, session.id, tool.name, done.key)
+        first_turns.forget_of(tool.name, conversation.root, session.id)
     return done
 
 
-def _place_for(found: Found, tool: NativeWriter) -> Place:
+def _place_for(conversation: StoredConversation, tool: NativeWriter) -> Place:
     """Return the folder that the tool's own list shows it in: where it was held there, if that folder still exists.
 
     What a workspace's metadata name as that folder may be a stranger's words: only the workspace itself counts.
     """
-    held = project_of(found.session)
-    is_there = found.session.origin.tool == tool.name and os.path.isdir(held)
-    if found.named_store.kind == "workspace":
-        is_there = is_there and is_below(os.path.realpath(held), os.path.realpath(found.root))
-    return place_of(found, held if is_there else "")
+    held = project_of(conversation.session)
+    is_there = conversation.session.origin.tool == tool.name and os.path.isdir(held)
+    if conversation.named_store.kind == "workspace":
+        is_there = is_there and is_below(os.path.realpath(held), os.path.realpath(conversation.root))
+    return place_of(conversation, held if is_there else "")
 
 
 def _choose(
-    found: Found,
+    conversation: StoredConversation,
     tool: NativeWriter,
     capture: Capture,
     project: str,
@@ -122,9 +124,9 @@ def _choose(
 
     `wanted` are the ids of the messages, `lean` those in a session that we would write.
     """
-    session = found.session
+    session = conversation.session
     own = session.origin.session_id if session.origin.tool == tool.name else ""
-    ours = (tool.name, found.root, session.id)
+    ours = (tool.name, conversation.root, session.id)
     entries = capture.catalogue.all().values()
     keys = {own, *(entry.key for entry in entries if (entry.tool, entry.root, entry.session_id) == ours)}
     why = "" if own else f"it was not held in {tool.title}"

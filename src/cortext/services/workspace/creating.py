@@ -20,7 +20,7 @@ from cortext.model.order import ORDER
 from cortext.model.session import ACTIVE, BY_TEXT, DETAILS, PAUSED, TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.threads import thread
 from cortext.safety.secrets.masking import mask
-from cortext.services.library.stores import Found, NamedStore, create_with
+from cortext.services.library.stores import NamedStore, StoredConversation, create_with
 from cortext.services.projects.git import Git
 from cortext.services.text.summaries import summarise
 from cortext.services.workspace import pausing, registry
@@ -179,12 +179,12 @@ def fork(
     return named_store.store.get(made.id)
 
 
-def session_to_continue(found: Found, home: NamedStore) -> Found:
+def session_to_continue(conversation: StoredConversation, home: NamedStore) -> StoredConversation:
     """Return the session to continue: a copy in `home` if it is somebody else's and shared for reading only."""
-    store = found.store
-    if not isinstance(store, ReadsShared) or store.can_write(found.session.id):
-        return found
-    return Found(home, fork(found.named_store, found.session, home=home))
+    store = conversation.store
+    if not isinstance(store, ReadsShared) or store.can_write(conversation.session.id):
+        return conversation
+    return StoredConversation(home, fork(conversation.named_store, conversation.session, home=home))
 
 
 def _inherited(extra: dict[str, Any]) -> dict[str, Any]:

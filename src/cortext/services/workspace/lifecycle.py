@@ -15,7 +15,7 @@ from cortext.model.session import ACTIVE, BY_OTHER, BY_TEXT, COMPLETED, DETAILS,
 from cortext.model.threads import thread
 from cortext.model.titles import best_title, is_poor_title, is_titled_by_user
 from cortext.model.wording import kinds
-from cortext.services.library.stores import Found, NamedStore, damage_note
+from cortext.services.library.stores import NamedStore, StoredConversation, damage_note
 from cortext.services.projects.git import CommitResult, Git
 from cortext.services.text.sentences import text_of
 from cortext.services.text.summaries import summarise
@@ -47,7 +47,9 @@ def save(
     Raises DamagedData if Git LFS has not fetched the conversation.
     """
     session = named_store.store.get(session_id)
-    damage_note(Found(named_store, session))  # raises if nothing of it is here: it would be saved without messages
+    damage_note(
+        StoredConversation(named_store, session)
+    )  # raises if nothing of it is here: it would be saved without messages
     # Everything is noted before the commit: nothing may be written after it.
     change = Change(status=status, force=force, extra=pausing.saved(session).extra)
     refresh(change, session, named_store.store)
@@ -59,9 +61,14 @@ def save(
     return SaveResult(session=session, stopped_at=session.summary, commit=done, masked=masked)
 
 
-def pause(found: Found, *, commit: bool) -> SaveResult:
+def pause(conversation: StoredConversation, *, commit: bool) -> SaveResult:
     """Save and pause a conversation; one in a workspace is committed."""
-    return save(found.named_store, found.session.id, PAUSED, commit=commit and found.named_store.kind == "workspace")
+    return save(
+        conversation.named_store,
+        conversation.session.id,
+        PAUSED,
+        commit=commit and conversation.named_store.kind == "workspace",
+    )
 
 
 def refresh(change: Change, session: Session, store: Store) -> None:
@@ -168,14 +175,14 @@ class PrunePlan(msgspec.Struct, kw_only=True):
     summary: str
 
 
-def plan_prune(found: Found, keep: int) -> PrunePlan:
+def plan_prune(conversation: StoredConversation, keep: int) -> PrunePlan:
     """Plan to archive the messages older than the newest `keep`, with a summary of them."""
-    messages = list(found.store.read(found.session.id))
+    messages = list(conversation.store.read(conversation.session.id))
     older = messages[: max(0, len(messages) - keep)]
     if not older:
         return PrunePlan(before=0, to_archive=0, to_keep=len(messages), summary="")
     # The agent's own summary comes first: it knows the reasons. The one made from the text adds what it left out.
-    existing = found.session.summary if found.session.summary_by != BY_TEXT else ""
+    existing = conversation.session.summary if conversation.session.summary_by != BY_TEXT else ""
     of_text = summarise(thread(older))
     summary = f"{existing}\n\n{of_text}" if existing and of_text not in existing else existing or of_text
     return PrunePlan(
@@ -183,17 +190,17 @@ def plan_prune(found: Found, keep: int) -> PrunePlan:
     )
 
 
-def prune(found: Found, plan: PrunePlan) -> int:
+def prune(conversation: StoredConversation, plan: PrunePlan) -> int:
     """Write the summary first, then move; return how many messages moved."""
-    store = found.store
+    store = conversation.store
     if not isinstance(store, Compacts):
-        raise UsageError(f"sessions of {found.named_store.label} cannot be pruned", kept="it is unchanged")
+        raise UsageError(f"sessions of {conversation.named_store.label} cannot be pruned", kept="it is unchanged")
     store.update(
-        found.session.id,
+        conversation.session.id,
         Change(
             summary=plan.summary,
             summary_covers=plan.before,
-            summary_by=found.session.summary_by or (BY_OTHER if found.session.summary else BY_TEXT),
+            summary_by=conversation.session.summary_by or (BY_OTHER if conversation.session.summary else BY_TEXT),
         ),
     )
-    return store.compact(found.session.id, plan.before)
+    return store.compact(conversation.session.id, plan.before)

@@ -129,7 +129,7 @@ def save(named_store: NamedStore, ids: Sequence[str]) -> str:
 Setter = Callable[[NamedStore, Session], list[str] | bool]
 
 
-class Changed(NamedTuple):
+class MarkChange(NamedTuple):
     """A conversation that was changed, as it was listed before, and the tags or notes that were added or removed."""
 
     row: Row
@@ -139,7 +139,7 @@ class Changed(NamedTuple):
 class Changes(NamedTuple):
     """What came of changing many conversations: those that were changed, those that could not be, and notes on git."""
 
-    changed: list[Changed]
+    changed: list[MarkChange]
     failed: list[tuple[Row, CortextError]]
     notes: list[str]
 
@@ -164,7 +164,7 @@ def change_all(
                 if progress is not None:
                     progress()
             if result:
-                done.changed.append(Changed(row, result if isinstance(result, list) else []))
+                done.changed.append(MarkChange(row, result if isinstance(result, list) else []))
     finally:  # after Ctrl-C, too
         for root in dict.fromkeys(item.row.root for item in done.changed):
             try:

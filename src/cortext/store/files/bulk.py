@@ -20,7 +20,7 @@ from cortext.model import clock
 from cortext.model.ids import check_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session, check_status
-from cortext.store.capabilities import Draft, Published
+from cortext.store.capabilities import Draft, Publication
 from cortext.store.files.layout_paths import INCOMING, native_copy, workspace_files
 from cortext.store.files.lines import encode_message, encode_pretty
 from cortext.store.files.log import complete, is_repeat
@@ -126,8 +126,8 @@ class FileBulk:
         finished.flushed = self._flusher.submit(finished.later.flush)
 
     @durable.reports_os_errors
-    def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
-        published = Published([], [], {})
+    def publish(self, done: Callable[[Sequence[str]], None]) -> Publication:
+        published = Publication([], [], {})
         ready = list(self._flushed(published))
         with ExitStack() as held:
             # In the order of the ids: two imports that want the same locks cannot deadlock.
@@ -144,7 +144,7 @@ class FileBulk:
                     self.drop(draft)
         return published
 
-    def _flushed(self, published: Published) -> Iterator[FileDraft]:
+    def _flushed(self, published: Publication) -> Iterator[FileDraft]:
         """Return the drafts that are on disk. A failed flush affects only its own session."""
         for draft in list(self._drafts.values()):
             if draft.flushed is None:
@@ -157,7 +157,7 @@ class FileBulk:
             else:
                 yield draft
 
-    def _move_into_place(self, drafts: list[FileDraft], published: Published) -> None:
+    def _move_into_place(self, drafts: list[FileDraft], published: Publication) -> None:
         """Move every draft to its session's path, then make the new names durable."""
         later = new_files.Later()
         for draft in drafts:

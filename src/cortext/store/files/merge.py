@@ -83,7 +83,7 @@ def sides_of(raw: bytes) -> Sides | None:
     return found if conflicts and not state else None
 
 
-class Merged(NamedTuple):
+class MergeResult(NamedTuple):
     """A merged log: its lines, how many messages theirs added, and the id after which the sides diverged."""
 
     lines: list[bytes]
@@ -107,7 +107,7 @@ def merge_logs(base: str, ours: str, theirs: str) -> tuple[int, str]:
     return merged.added, merged.forked_from
 
 
-def merge_lines(base: Sequence[LogLine], ours: Sequence[LogLine], theirs: Sequence[LogLine]) -> Merged:
+def merge_lines(base: Sequence[LogLine], ours: Sequence[LogLine], theirs: Sequence[LogLine]) -> MergeResult:
     """Merge two logs with a common ancestor: our lines, then those that only theirs added."""
     base_keys = {line.key for line in base}
     our_keys = {line.key for line in ours}
@@ -133,7 +133,7 @@ def merge_lines(base: Sequence[LogLine], ours: Sequence[LogLine], theirs: Sequen
                 line.raw = encode({**line.record, **changes}) + b"\n"
         result.append(line)
     added = sum(1 for line in new if line.record is not None)
-    return Merged([line.raw for line in result], added, forked_from if ours_continued and new else "")
+    return MergeResult([line.raw for line in result], added, forked_from if ours_continued and new else "")
 
 
 def join_logs(path: str, raws: Sequence[bytes]) -> int:

@@ -33,7 +33,7 @@ from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.folders import beginning, entries, listing, of_project
 from cortext.tools.shared.leftovers import renamed, unlisted
 from cortext.tools.shared.lines import ForeignLines, derived_id, local_moment, note
-from cortext.tools.shared.native import Restored, list_path
+from cortext.tools.shared.native import OwnMessages, list_path
 from cortext.tools.shared.parts import HasWriter, LazyPart
 from cortext.tools.shared.program import LocalTool
 
@@ -327,7 +327,7 @@ class AiderReading:
         messages: Iterable[Message] = section_messages(section, self.counts)
         if section.head is not None:
             self.about.title = section.head.title
-            messages = Restored(messages, self._store.list_path(section.key))
+            messages = OwnMessages(messages, self._store.list_path(section.key))
         for message in messages:
             self.about.created_at = self.about.created_at or message.timestamp
             self.about.model = message.model or self.about.model

@@ -139,7 +139,7 @@ def save_list(path: str, as_read: Sequence[Message], made_from: Sequence[Message
     durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in lines))
 
 
-class Restored:
+class OwnMessages:
     """The messages of a session as they were before we wrote it, then those that were added since.
 
     The listed messages are the beginning of the session: the first one that differs ends the comparison, so that what
@@ -153,7 +153,7 @@ class Restored:
         self.position = position
 
     @classmethod
-    def of(cls, messages: Iterable[Message], pairs: Iterable[tuple[Message, Message | None]]) -> Restored:
+    def of(cls, messages: Iterable[Message], pairs: Iterable[tuple[Message, Message | None]]) -> OwnMessages:
         """Return the same for a session whose beginning is known: each message as read, and what it was made from."""
         restored = cls(messages, "")
         restored._lines = [_KeptLine(_digest(read), original) for read, original in pairs]

@@ -69,8 +69,8 @@ class Program:
         """Return its path; empty if it is not installed."""
         import shutil
 
-        found = shutil.which(self.command, path=self.environ.get("PATH", os.defpath))
-        return found or (self._elsewhere if os.access(self._elsewhere, os.X_OK) else "")
+        conversation = shutil.which(self.command, path=self.environ.get("PATH", os.defpath))
+        return conversation or (self._elsewhere if os.access(self._elsewhere, os.X_OK) else "")
 
     def executable(self) -> str:
         """Return how a command line names it: its path, or its name if it is not installed."""

@@ -41,7 +41,7 @@ from cortext.tools.shared.lines import (
     note,
     without_lone_surrogates,
 )
-from cortext.tools.shared.native import Restored
+from cortext.tools.shared.native import OwnMessages
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.values import objects, word
 from cortext.tools.vibe import records
@@ -83,7 +83,7 @@ class VibeReading(WholeReading):
             return self._unified(session)
         if old is not None:
             self.about.title = self.about.title or old.meta.title or ""
-        return Restored.of(self._unified(session), pairs)
+        return OwnMessages.of(self._unified(session), pairs)
 
     def _describe(self, message: Message) -> None:
         note_tools(self.about, message)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from cortext.faces.cortext.browse.work import Wanted
+from cortext.faces.cortext.browse.work import ReadingPlace
 from cortext.faces.terminal.table import cut, pad, width
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
@@ -115,7 +115,7 @@ def preview_head(row: Row, cells: int) -> list[Line]:
 
 
 def preview_lines(
-    wanted: Wanted, messages: Sequence[Message], cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool
+    wanted: ReadingPlace, messages: Sequence[Message], cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool
 ) -> tuple[list[Line], dict[int, int]]:
     """Return the summary and the messages, wrapped; and the first line of each message by its number."""
     lines: list[Line] = []

@@ -31,14 +31,14 @@ from prompt_toolkit.styles import Style
 
 from cortext.faces.cortext.browse import drawing
 from cortext.faces.cortext.browse.state import SWITCHED, BrowserState
-from cortext.faces.cortext.browse.work import Newest, PreviewReader, Wanted
+from cortext.faces.cortext.browse.work import Newest, PreviewReader, ReadingPlace
 from cortext.faces.terminal.table import cut
 from cortext.model.message import Message
 from cortext.model.query import AMONG, EQUAL, FILTERS, Query
 from cortext.safety import terminal
-from cortext.services.library.finder import Finder, FinderAnswer, tag_choices
 from cortext.services.library.listing import Row
 from cortext.services.library.sources import Answer, Match, SessionHit, meets, selection
+from cortext.services.library.typed_search import TypedAnswer, TypedSearch, tag_choices
 from cortext.wiring.stores import Stores
 
 WIDE = 100  # columns from which the preview is beside the list
@@ -79,14 +79,14 @@ class Browser:
         tools: Sequence[str],
         later: Callable[[], None],
         *,
-        find: Callable[[Query], FinderAnswer] | None = None,
+        find: Callable[[Query], TypedAnswer] | None = None,
         title: str = "cortext",
     ) -> None:
         self.tools, self._title = list(tools), title
         self._output = create_output()
         self._preview_key: tuple[object, ...] = ()
         self._preview_text: tuple[list[drawing.Line], dict[int, int]] = ([], {})
-        finder = Finder(
+        finder = TypedSearch(
             lambda: Stores(folder, only_reads=True).listing(),
             lambda: Stores(folder, only_reads=True).search(),
             self._progress,
@@ -94,8 +94,8 @@ class Browser:
             any_project=True,
         )
         reader = PreviewReader(folder)
-        self._find: Newest[Query, FinderAnswer] = Newest(find or finder.find, self._found)
-        self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
+        self._find: Newest[Query, TypedAnswer] = Newest(find or finder.find, self._found)
+        self._read: Newest[ReadingPlace, list[Message]] = Newest(reader.read, self._was_read)
         self.state = BrowserState(here, self._find.ask, self._read.ask)
         self.words = Buffer(multiline=False, on_text_changed=lambda buffer: self.state.typed(buffer.text))
         self.app: Application[Chosen | None] = Application(
@@ -128,10 +128,10 @@ class Browser:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(work_and_redraw)
 
-    def _found(self, query: Query, answer: FinderAnswer | Exception) -> None:
+    def _found(self, query: Query, answer: TypedAnswer | Exception) -> None:
         self._on_screen_thread(lambda: self.state.take_answer(query, answer))
 
-    def _was_read(self, wanted: Wanted, answer: list[Message] | Exception) -> None:
+    def _was_read(self, wanted: ReadingPlace, answer: list[Message] | Exception) -> None:
         self._on_screen_thread(lambda: self.state.take_messages(wanted, answer))
 
     def _progress(self, label: str, done: int, total: int) -> None:
@@ -300,7 +300,7 @@ class Browser:
         return _joined(head + lines[first : first + height])
 
     def _wrapped(
-        self, wanted: Wanted, matches: Sequence[Match], cells: int
+        self, wanted: ReadingPlace, matches: Sequence[Match], cells: int
     ) -> tuple[list[drawing.Line], dict[int, int]]:
         """Return the text of the preview, cached because every key redraws the screen."""
         key = (wanted, matches, cells, self.state.unfolded, self.state.messages)
@@ -337,14 +337,14 @@ class MatchFinder:
         self._values = {name: sorted({getattr(row, FILTERS[name].column) for row in rows} - {""}) for name in names}
         self._values["tag"] = tag_choices([(row.tags, row.starred, row.archived) for row in rows])
 
-    def find(self, query: Query) -> FinderAnswer:
+    def find(self, query: Query) -> TypedAnswer:
         """Return the sessions that a query chooses, in their original order."""
         chosen = selection(query, lambda folder: [folder])
         conditions = [*chosen.where, *([("status", chosen.status)] if chosen.status else [])]
         rows = [row for row in self._rows if query.roots is None or row.root in query.roots]
         rows = [row for row in rows if all(meets(row, *condition) for condition in conditions)]
         rows = list(self._matches(rows, query.text)) if query.text.strip() else rows
-        return FinderAnswer(Answer([SessionHit(row, [], 0.0) for row in rows]), self._values)
+        return TypedAnswer(Answer([SessionHit(row, [], 0.0) for row in rows]), self._values)
 
 
 def pick(rows: Sequence[Row], matches: Matches, folder: str, here: str, tools: Sequence[str]) -> Chosen | None:

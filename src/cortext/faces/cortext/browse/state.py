@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from cortext.errors import CortextError
-from cortext.faces.cortext.browse.work import Wanted
+from cortext.faces.cortext.browse.work import ReadingPlace
 from cortext.model.message import Message
 from cortext.model.query import Query
-from cortext.services.library.finder import FinderAnswer, order_filters, order_text
 from cortext.services.library.search import note_of
 from cortext.services.library.sources import SessionHit
+from cortext.services.library.typed_search import TypedAnswer, order_filters, order_text
 
 SWITCHED = ("tool", "type", "status", "tag")  # by keys
 
@@ -20,7 +20,7 @@ SWITCHED = ("tool", "type", "status", "tag")  # by keys
 class BrowserState:
     """The state of one browser. `ask` and `read` send requests to the threads; results come back through `take_…`."""
 
-    def __init__(self, here: str, ask: Callable[[Query], None], read: Callable[[Wanted], None]) -> None:
+    def __init__(self, here: str, ask: Callable[[Query], None], read: Callable[[ReadingPlace], None]) -> None:
         self.here, self._ask, self._read = here, ask, read
         self.query = Query()
         self.hits: Sequence[SessionHit] = ()
@@ -31,7 +31,7 @@ class BrowserState:
         self.note = "reading…"
         self.problem = ""
         self.messages: list[Message] = []
-        self.previewed: Wanted | None = None
+        self.previewed: ReadingPlace | None = None
         self.scroll = 0
         self.top = -1  # the message at the top of the preview
         self.anchor = -1  # the message that the preview is to be moved to; -1: it stays
@@ -79,7 +79,7 @@ class BrowserState:
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────
 
-    def take_answer(self, query: Query, answer: FinderAnswer | Exception) -> None:
+    def take_answer(self, query: Query, answer: TypedAnswer | Exception) -> None:
         """Store an answer; one to an older query is ignored."""
         if query != self.query:
             return
@@ -93,7 +93,7 @@ class BrowserState:
         self.choices = answer.values
         self._read_chosen()
 
-    def take_messages(self, wanted: Wanted, answer: Sequence[Message] | Exception) -> None:
+    def take_messages(self, wanted: ReadingPlace, answer: Sequence[Message] | Exception) -> None:
         """Store the messages of a preview; those of another session are ignored."""
         if wanted != self.wanted:
             return
@@ -111,11 +111,11 @@ class BrowserState:
         return self.hits[self.cursor] if self.hits else None
 
     @property
-    def wanted(self) -> Wanted | None:
+    def wanted(self) -> ReadingPlace | None:
         """What the preview should show."""
         if self.chosen is None:
             return None
-        return Wanted(self.chosen.session, self.chosen.matches[0].seq if self.chosen.matches else -1)
+        return ReadingPlace(self.chosen.session, self.chosen.matches[0].seq if self.chosen.matches else -1)
 
     def move(self, by: int) -> None:
         """Move the cursor, within the list."""

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 BEFORE, AFTER = 4, 40  # messages of a preview around the match
 
 
-class Wanted(NamedTuple):
+class ReadingPlace(NamedTuple):
     """The session to read, and the number of the message to show (-1: the newest)."""
 
     row: Row
@@ -65,7 +65,7 @@ class PreviewReader:
         self._folder = folder
         self._listing: Listing | None = None
 
-    def read(self, wanted: Wanted) -> list[Message]:
+    def read(self, wanted: ReadingPlace) -> list[Message]:
         """Return the messages around the match, or the newest."""
         if self._listing is None or wanted.row.root not in self._listing.stores:
             self._listing = Stores(self._folder, only_reads=True).listing()

@@ -23,8 +23,8 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import refuse_namesake
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.order import (
-    Changed,
     Changes,
+    MarkChange,
     Setter,
     change_all,
     needs_change,
@@ -67,7 +67,7 @@ def change(options: Namespace, what: str, names: Sequence[str], words: Sequence[
         words_of = {(row.root, row.id): list(words) for row in rows}
     if options.dry_run:
         chosen = [(row, words_of[row.root, row.id]) for row in rows]
-        changed = [Changed(row, given) for row, given in chosen if needs_change(listing, row, what, given, on=on)]
+        changed = [MarkChange(row, given) for row, given in chosen if needs_change(listing, row, what, given, on=on)]
         done = Changes(changed, [], [])
     else:
         done = _changed(listing, rows, what, words_of, on=on)
@@ -132,7 +132,7 @@ def _last_change(
     return [row for row in listing.rows() if (row.root, row.id) in words_of], not last.on, words_of
 
 
-def _undo(changed: Sequence[Changed], what: str, *, on: bool) -> str:
+def _undo(changed: Sequence[MarkChange], what: str, *, on: bool) -> str:
     """Return the command that takes back exactly this change, as long as it is the last one if it is long."""
     if what != NOTE and len(changed) <= (1 if what == TAG else MOST_NAMED):
         ids = [item.row.id for item in changed]

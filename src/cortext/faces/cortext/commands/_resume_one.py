@@ -26,7 +26,7 @@ from cortext.services.capture import first_turns
 from cortext.services.cost.carrying import CarryingPrices
 from cortext.services.library.branches import open_branches
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.resume import environment
 from cortext.services.resume.handover import carry_out_or_rewrite, example_launch, take_back, unseen_end
 from cortext.services.resume.notes import choose_branch, notes_on, up_to_date
@@ -144,11 +144,11 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
     return 0
 
 
-def _confirm_reopening(chosen: Found) -> bool:
+def _confirm_reopening(conversation: StoredConversation) -> bool:
     """Ask at a terminal whether a completed conversation is to be resumed anyway."""
-    if chosen.session.status != COMPLETED or not sys.stdin.isatty():
+    if conversation.session.status != COMPLETED or not sys.stdin.isatty():
         return False
-    name = terminal.line(chosen.session.title or chosen.session.id)
+    name = terminal.line(conversation.session.title or conversation.session.id)
     answer = input(f'"{name}" was marked as completed. Resume it anyway? [y/N] ')
     if answer.strip().lower() in ("y", "yes"):
         return True
@@ -157,13 +157,13 @@ def _confirm_reopening(chosen: Found) -> bool:
     )
 
 
-def _ask_for_branch(chosen: Found) -> None:
+def _ask_for_branch(conversation: StoredConversation) -> None:
     """Ask at a terminal which branch is to be continued; without one, they are joined."""
-    session = chosen.session
+    session = conversation.session
     if session.branch_count < 2 or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     print(f"It went on in {session.branch_count} places at once:", file=sys.stderr)
-    for number, branch in enumerate(open_branches(chosen.store, session)[0], 1):
+    for number, branch in enumerate(open_branches(conversation.store, session)[0], 1):
         print(terminal.line(f"  {number}. {branch.words}"), file=sys.stderr)
     while answer := input("Continue which branch? (Enter: all, joined) ").strip():
         if answer.isdigit() and 0 < int(answer) <= session.branch_count:
@@ -229,12 +229,14 @@ def _ask_for_tool(here: list[str]) -> str:
     )
 
 
-def _print(chosen: Found, budget: int, carrying: CarryingPrices, missing: list[str], *, as_json: bool) -> int:
-    notes = [*missing, *notes_on(chosen)]
+def _print(
+    conversation: StoredConversation, budget: int, carrying: CarryingPrices, missing: list[str], *, as_json: bool
+) -> int:
+    notes = [*missing, *notes_on(conversation)]
     for note in notes:
         print(terminal.line(f"Note: {note}."), file=sys.stderr)
-    packet = packet_for(chosen, os.getcwd(), budget)
-    packet.receipt.price = carrying.sentence(chosen.session, packet.receipt.tokens)
+    packet = packet_for(conversation, os.getcwd(), budget)
+    packet.receipt.price = carrying.sentence(conversation.session, packet.receipt.tokens)
     if as_json:
         print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt), "warnings": notes})
     else:

@@ -13,7 +13,7 @@ from cortext.services.library import last_command
 from cortext.services.library.last_command import PROGRAM
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains, refuse_namesake, with_exact_id
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.wiring.stores import Stores
 
 HELP_ID = "the session: its row in the last list or search (3), its number (014), or its id or a prefix of it"
@@ -21,22 +21,22 @@ HELP = "the session: its row in the last list or search (3), its number (014), i
 MOST_MATCHES = 20  # shown if several match
 
 
-def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
+def which(stores: Stores, wanted: str, *, words: bool = True) -> StoredConversation:
     """Return the session that is meant. Without `words`, only numbers and ids count: for commands that change it."""
     found = with_exact_id(stores.all(), wanted)
     if len(found) != 1:
         listing = stores.listing()
         row = which_row(listing, stores.workspace, wanted, words=words)
         named_store = listing.named_store(row.root)
-        found = [Found(named_store, named_store.store.get(row.id))]
+        found = [StoredConversation(named_store, named_store.store.get(row.id))]
     if not words and stores.workspace:
         refuse_namesake(stores.workspace_store(), found[0].root, found[0].session.id)
     return found[0]
 
 
-def named(found: Found) -> str:
+def named(conversation: StoredConversation) -> str:
     """Return how a command that changes a session names it: id, title and store."""
-    return named_as(found.session.id, found.session.title, found.root)
+    return named_as(conversation.session.id, conversation.session.title, conversation.root)
 
 
 def named_as(session_id: str, title: str, root: str) -> str:

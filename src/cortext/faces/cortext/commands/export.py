@@ -65,29 +65,29 @@ def run(arguments: list[str]) -> int:
         status: int = EXPORTS.load(options.format).export_all(stores, options, kinds)
         _report(kinds)
         return status
-    found = which(stores, " ".join(options.session))
-    if problem := damage_note(found):
+    conversation = which(stores, " ".join(options.session))
+    if problem := damage_note(conversation):
         note(f"Note: {problem}.")
     if options.format not in FORMATS:
-        EXPORTS.load(options.format).export_one(found, options, kinds)
+        EXPORTS.load(options.format).export_one(conversation, options, kinds)
         return _report(kinds)
-    messages: Iterable[Message] = StoredThread(found.store, found.session.id, whole=True)
+    messages: Iterable[Message] = StoredThread(conversation.store, conversation.session.id, whole=True)
     if not options.unmasked:
         messages = mask_lazily(messages, kinds)
     if options.format == "native":
         setting = stores.settings.resume.tool
-        tool = tools.writer_for(found.session, options.ai or "", setting, choose=lambda here: DEFAULT_TOOL)
-        title = found.session.title if options.unmasked else mask(found.session.title).text
-        place = place_of(found)
+        tool = tools.writer_for(conversation.session, options.ai or "", setting, choose=lambda here: DEFAULT_TOOL)
+        title = conversation.session.title if options.unmasked else mask(conversation.session.title).text
+        place = place_of(conversation)
         mapped = [place.paths.message(plain(message)) for message in messages]
         written = tool.write(mapped, project=place.folder, title=place.paths.text(title))
         # The next import finds it in the tool's store and must recognise it as this conversation.
-        stores.capture().attach(found.named_store, found.session.id, tool.name, written.key)
+        stores.capture().attach(conversation.named_store, conversation.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
-        _write(json_chunks(found, messages, unmasked=options.unmasked))
+        _write(json_chunks(conversation, messages, unmasked=options.unmasked))
     else:
-        _write(markdown_chunks(found.session, messages, unmasked=options.unmasked))
+        _write(markdown_chunks(conversation.session, messages, unmasked=options.unmasked))
     return _report(kinds)
 
 

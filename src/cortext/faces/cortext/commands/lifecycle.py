@@ -20,7 +20,7 @@ from cortext.faces.terminal.run import Command
 from cortext.model.session import COMPLETED, DETAILS, PAUSED, Change, Details
 from cortext.model.wording import amount
 from cortext.safety import terminal
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.text.summary_check import describe
 from cortext.services.workspace import notices
 from cortext.services.workspace.auto_pause import sweep
@@ -88,7 +88,7 @@ def run_stop(arguments: list[str], name: str = "stop") -> int:
             conversation = which(stores, options.session, words=False)
         else:
             named_store = stores.workspace_store()
-            conversation = Found(named_store, active(named_store))
+            conversation = StoredConversation(named_store, active(named_store))
     except NotFound as error:
         if (
             options.session is None

@@ -22,7 +22,7 @@ from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.library import last_command
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import StoredConversation
 from cortext.services.workspace.order import add_note, checked_note, checked_tag, notes_json, remove_note, save
 
 
@@ -187,7 +187,7 @@ def run_note(arguments: list[str]) -> int:
     return 0
 
 
-def _remember(conversation: Found, text: str, *, on: bool) -> str:
+def _remember(conversation: StoredConversation, text: str, *, on: bool) -> str:
     """Remember a change for `--undo` and commit it; return what the user should know."""
     last_command.remember_change(
         order.NOTE,

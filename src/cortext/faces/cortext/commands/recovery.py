@@ -18,7 +18,7 @@ from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.json_views import restored_json, trashed_json
 from cortext.services.library.resolve import resolve_trashed
-from cortext.services.library.stores import Found, NamedStore, Trashed, ask_all
+from cortext.services.library.stores import NamedStore, StoredConversation, Trashed, ask_all
 from cortext.services.library.taken_by_git import bring_back
 from cortext.services.resume.putting_back import COPY, THERE, put_back
 from cortext.services.workspace.merge_driver import was_conflict
@@ -93,7 +93,7 @@ def run_restore(arguments: list[str]) -> int:
         print_json(restored_json(session))
         return 0
     count = amount(session.message_count, "message")
-    print(terminal.line(f"Restored {named(Found(named_store, session))}, {count}."))
+    print(terminal.line(f"Restored {named(StoredConversation(named_store, session))}, {count}."))
     return 0
 
 

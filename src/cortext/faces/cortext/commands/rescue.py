@@ -16,7 +16,7 @@ from cortext.faces.terminal.progress import Progress
 from cortext.safety import terminal
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.importing import ImportReport, capture_all
-from cortext.services.capture.rescue import Endangered, Rescue, restore_settings
+from cortext.services.capture.rescue import PurgeWarning, Rescue, restore_settings
 from cortext.services.library.taken_by_git import left
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -142,7 +142,7 @@ def _raise(rescue: Rescue, *, dry_run: bool = False, ask: bool = False, quiet: b
     return changed
 
 
-def _setting(item: Endangered) -> str:
+def _setting(item: PurgeWarning) -> str:
     return f"{item.keeping} in {item.file}"
 
 

@@ -23,7 +23,7 @@ from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.branches import open_branches
 from cortext.services.library.listing import placed, row_of
-from cortext.services.library.stores import Found, problem_of
+from cortext.services.library.stores import StoredConversation, problem_of
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -112,7 +112,7 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _cost(conversation: Found, stores: Stores) -> str:
+def _cost(conversation: StoredConversation, stores: Stores) -> str:
     """Return what the conversation cost, from its own messages; empty if it has no recorded tokens."""
     try:
         prices = stores.prices()

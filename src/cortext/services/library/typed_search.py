@@ -25,7 +25,7 @@ FRESH = 5.0  # seconds for which the list counts as up to date
 ASK_AGAIN = 15.0  # seconds after which a server is asked again that did not answer
 
 
-class FinderAnswer(NamedTuple):
+class TypedAnswer(NamedTuple):
     """The answer to a query, and the values that filters can have. `total` counts the list, or the archive."""
 
     answer: Answer
@@ -33,7 +33,7 @@ class FinderAnswer(NamedTuple):
     total: int = 0
 
 
-class Finder:
+class TypedSearch:
     """Lists and searches, for one reader.
 
     A `quick` one looks only at what is likely to have changed: for callers that let another one look at everything.
@@ -85,7 +85,7 @@ class Finder:
         """Look at the stores again before the next answer: something was changed."""
         self._listed_at = self._searched_at = -math.inf
 
-    def find(self, query: Query) -> FinderAnswer:
+    def find(self, query: Query) -> TypedAnswer:
         """Return the sessions that a query chooses, newest or best first. Raises UsageError for an invalid filter.
 
         The text may be incomplete; of the stores, only the first counts in a search.
@@ -104,7 +104,7 @@ class Finder:
         is_archive = ARCHIVED in query.filters.get("is", "").split(",")
         answer = self._searched(query) if query.text.strip() else self._newest(listing, query, is_archive=is_archive)
         away = {address: error for each in self._listings() for address, error in each.away.items()}
-        return FinderAnswer(answer._replace(away=away), self._values, self._totals[is_archive])
+        return TypedAnswer(answer._replace(away=away), self._values, self._totals[is_archive])
 
     def _listings(self) -> list[Listing]:
         searched = [self._search.listing] if self._search is not None else []
