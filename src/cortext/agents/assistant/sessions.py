@@ -9,8 +9,9 @@ finds the copy. If the original has grown since, a new copy is made; the old one
 from __future__ import annotations
 
 import hashlib
+import itertools
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -37,6 +38,7 @@ from cortext.wiring.stores import SHARED
 COMMAND_LINE = "cli"
 PREFIX = "sess_"
 SHOWN = 20  # sessions in a list, unless all are requested
+_LOOK_BACK = 64  # messages among which one is looked for before all are read
 
 
 class Reach(NamedTuple):
@@ -109,12 +111,24 @@ class ChatSessions:
         # It may have been deleted from another chat.
         return session_id if session_id and self.exists(session_id) else ""
 
-    def of(self, chat: str) -> list[str]:
-        """Return the ids of the sessions of a messenger's chat: the active one, then the others, the newest first."""
-        owner, active = ids.chat_of(chat), self.active(chat)
-        rows = self.listing().reachable().rows(Query(roots=[self.root])) if owner else []
-        found = [active, *(row.id for row in rows if ids.chat_of(row.id) == owner)]
-        return list(filter(None, dict.fromkeys(found)))
+    def place_of(self, chat: str, is_it: Callable[[Message], bool]) -> tuple[str, Message | None]:
+        """Return the session of a messenger's chat that holds a message, and the last such message in it.
+
+        The active session is looked at first, then those that were active last; if none has it, the active one is
+        returned, and None.
+        """
+        for session_id in self._sessions_of(chat):
+            for messages in (self.store.tail(session_id, _LOOK_BACK), self.store.read(session_id)):
+                if found := list(filter(is_it, messages)):
+                    return session_id, found[-1]
+        return self.active(chat), None
+
+    def _sessions_of(self, chat: str) -> Iterator[str]:
+        active = self.active(chat)
+        yield from [active] if active else []
+        rows = self.listing().reachable().rows(Query(roots=[self.root]))  # only asked for if the message is not there
+        others = (row.id for row in rows if ids.chat_of(row.id) == ids.chat_of(chat) and row.id != active)
+        yield from itertools.islice(others, SHOWN)
 
     def exists(self, session_id: str) -> bool:
         """Whether the assistant has this session."""

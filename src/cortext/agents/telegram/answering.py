@@ -40,7 +40,6 @@ from cortext.store.assistant import PendingUpdate, Updates
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, an unreachable server
 _LOOK_BACK = 64  # messages that are searched for a recent update
-_MOST_SESSIONS = 20  # of a chat in which the message is looked for that was edited
 
 STOP = "/stop"  # only here: on the command line Ctrl-C does it
 STOP_HELP = (STOP, "stop the answer that is being written")
@@ -340,24 +339,9 @@ class Answering:
                 self._edits.pop((taken.chat, incoming.message), None)
 
     def _place_of(self, incoming: Incoming) -> tuple[str, Message | None]:
-        """Return the session of the chat that holds a message, and its newest version; else the active one, and None.
-
-        A person edits what was said lately, so only the sessions that were active last are looked at.
-        """
-        chat = incoming.address.name
-        for session_id in self._assistant.sessions.of(chat)[:_MOST_SESSIONS]:
-            if (version := self._version(session_id, incoming)) is not None:
-                return session_id, version
-        return self._assistant.sessions.active(chat), None
-
-    def _version(self, session_id: str, incoming: Incoming) -> Message | None:
-        """Return the newest stored version of a Telegram message; None if the session does not have it."""
-        store = self._assistant.store
-        for messages in (store.tail(session_id, _LOOK_BACK), store.read(session_id)):
-            versions = [message for message in messages if self._is_of(message, incoming)]
-            if versions:
-                return versions[-1]
-        return None
+        """Return the session of the chat that holds a message, and its newest version: else the active one, None."""
+        sessions = self._assistant.sessions
+        return sessions.place_of(incoming.address.name, lambda message: self._is_of(message, incoming))
 
     def _is_of(self, message: Message, incoming: Incoming) -> bool:
         origin = (message.extra or {}).get("telegram")
