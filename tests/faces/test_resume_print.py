@@ -75,7 +75,7 @@ def test_a_model_that_continue_cannot_be_told_is_named(folder: Path) -> None:
     assert cortext(*words, "--model", "acme/heron-1", cwd=folder).json["warnings"] == []
     assert cortext(*words, cwd=folder).json["warnings"] == []
     (warning,) = cortext(*words, "--model", "heron-1", cwd=folder).json["warnings"]
-    assert warning.startswith("Continue starts with the model of its config, not with heron-1")
+    assert warning.startswith("Continue starts with the model of its own config, not with heron-1")
 
 
 @pytest.mark.req("SESS-004a")
