@@ -97,7 +97,7 @@ def _tour(folder: str) -> None:
     print(paint(f"$ cd {terminal.line(typed([_shortest(folder)]))}", "green"))
     os.chdir(folder)
     os.environ["CORTEXT_WORKSPACE"] = folder
-    found = ["search", "who runs FLUSHALL", "--limit", "1", "--messages", "--workspace", "."]
+    found = ["search", "who", "runs", "FLUSHALL", "--limit", "1", "--messages", "--project", "."]
     handed_over = ["resume", "1", "--ai", "claude", "--no-start"]
     for variable, words in (("", found), (f"{OWN_FOLDER[0]}={OWN_FOLDER[1]} ", handed_over)):
         print(paint(f"$ {variable}{program} {terminal.line(typed(words))}", "green"), flush=True)
