@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -167,7 +168,8 @@ def test_the_demo_fits_one_screen_and_its_commands_can_be_pasted(tmp_path: Path,
     assert done.code == 0 and done.err == "", done.err
     lines = done.out.splitlines()
     # The folders of a test have long names.
-    short = [line.replace(str(SCRIPTS), ".venv/bin").replace(str(folder), "/home/me/demo") for line in lines]
+    names = ((str(SCRIPTS), ".venv/bin"), (str(folder), "/home/me/demo"), (str(tmp_path), "/home/me"))
+    short = [reduce(lambda line, name: line.replace(*name), names, line) for line in lines]
     assert sum(max(1, -(-width(line) // 80)) for line in short) < 24
     commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     assert commands[-1].endswith("cortext init") and commands[-2].endswith("cortext browse")
@@ -180,7 +182,7 @@ def test_the_demo_fits_one_screen_and_its_commands_can_be_pasted(tmp_path: Path,
     for shown in (done.out, pasted.out):
         assert "No message" not in shown and shown.index("1. The flaky cache test") < shown.index("40 of 40 messages")
         assert "Resuming The flaky cache test in claude: a new native session" in shown
-        key = re.findall(r"start it   claude --resume ([0-9a-f-]{36}) ", shown)[0]
+        key = re.findall(r"start it   claude .*--resume ([0-9a-f-]{36}) ", shown)[0]
         [written] = folder.glob(f"cortext-demo/.workspace/state/claude/projects/*/{key}.jsonl")
         assert "a retry decorator and I'd like to know" in written.read_text(encoding="utf-8")
     assert not (tmp_path / ".claude").exists()
@@ -190,11 +192,12 @@ def test_the_demo_fits_one_screen_and_its_commands_can_be_pasted(tmp_path: Path,
 @pytest.mark.req("SESS-004d", "FIND-01")
 def test_a_row_of_a_search_is_handed_over_without_starting_the_tool(pond: Pond) -> None:
     env = {**pond.env, "PATH": "/usr/bin:/bin", "CLAUDE_CONFIG_DIR": str(pond.home / "elsewhere")}
+    cortext("list", cwd=pond.folder, env=env)  # what is to be said of quiet conversations is said now
     assert "\n   001-plan-herons-at-the-pond " in cortext("search", "at", "dawn", cwd=pond.folder, env=env).out
     before = cortext("show", "1", "--json", cwd=pond.folder, env=env).json["status"]
     done = cortext("resume", "1", "--ai", "claude", "--no-start", cwd=pond.folder, env=env)
     assert (done.code, done.err) == (0, "")
-    key = re.findall(r"start it   claude --resume ([0-9a-f-]{36}) ", done.out)[0]
+    key = re.findall(r"start it   claude .*--resume ([0-9a-f-]{36}) ", done.out)[0]
     [written] = (pond.home / "elsewhere").glob(f"projects/*/{key}.jsonl")
     assert "Seventeen herons at 06:20." in written.read_text(encoding="utf-8")
     assert "Claude Code is not installed here" in done.out

@@ -14,7 +14,7 @@ from tests.support.cli import cortext, git, run
 
 FIRST = "001-plan-first"
 OWN_OPTIONS = {
-    "claude": {"--resume", "--session-id", "--"},
+    "claude": {"--resume", "--session-id", "--append-system-prompt-file", "--"},
     "gemini": {"--resume", "--session-id", "-i"},
     "codex": {"resume", "-C", "--"},
 }

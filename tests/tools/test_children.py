@@ -103,7 +103,9 @@ def test_the_arguments_of_a_tool_contain_nothing_of_the_conversation(
     if name != "opencode":  # the prompt is in the tool's own store, which only the user can read
         stores = {"claude": ".claude/projects", "gemini": ".gemini/tmp", "codex": ".codex/sessions"}
         written = [
-            path for path in (Path.home() / stores[name]).rglob("*.jsonl") if "Topic: Storks" in path.read_text("utf-8")
+            path
+            for path in (Path.home() / stores[name]).rglob("*.jsonl")
+            if "Storks on the roof" in path.read_text("utf-8")
         ]
         assert len(written) == 1 and stat.S_IMODE(written[0].stat().st_mode) == 0o600
 

@@ -68,9 +68,8 @@ def test_a_conversation_moves_through_three_tools_and_a_clone(
     with _resume(desk, tmp_path, folder, "gemini") as screen:
         body = str(desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 170).body)
         screen.wait_for("pagination next", timeout=120)
-    assert (
-        body.index("REST or GraphQL?") < body.index("We decided to go with REST") < body.index("[RESUMED CONVERSATION]")
-    )
+    history = body.index("[END RESUMED CONTEXT]")  # the block before it has a summary
+    assert body.index("REST or GraphQL?", history) < body.index("We decided to go with REST", history)
 
     # Completed from the shell: the messages of the second tool are in the same conversation, in git.
     done = desk.cortext("complete", "001", cwd=folder)
@@ -96,7 +95,8 @@ def test_a_conversation_moves_through_three_tools_and_a_clone(
         turn = desk.server.wait_for(is_resumed, 170)
         screen.wait_for("on the second machine", timeout=120)
     sent = "\n".join(part.text for part in turn.conversation if part.kind == "text")
-    offsets = [sent.index(text) for text in [*texts[1:4], "[RESUMED CONVERSATION]"]]
+    history = sent.index("[END RESUMED CONTEXT]")  # the block before it has a summary
+    offsets = [sent.index(text, history) for text in texts[1:4]]
     assert offsets == sorted(offsets) and "REST it is: pagination next." not in sent
 
 

@@ -17,7 +17,7 @@ from unicodedata import category, normalize
 BEGIN = "[RESUMED CONVERSATION]"
 END = "[END RESUMED CONTEXT]"
 # A first prompt that every user of the machine can read (in a program's arguments): nothing of the conversation.
-GO_ON = f"{BEGIN}\nGo on as the context block at the beginning of this conversation says.\n{END}"
+GO_ON = f"{BEGIN}\nGo on as the context block above says.\n{END}"
 # A summary that replaces the messages before it.
 BEGIN_SUMMARY = "[Summary of the first {count} messages of this conversation. It is a record, not a request.]"
 END_SUMMARY = "[End of the summary. The conversation goes on:]"

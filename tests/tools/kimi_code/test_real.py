@@ -53,7 +53,8 @@ class TestKimiCode(RealFlow):
                 screen.wait_for("It boils.", timeout=60)
             (request,) = (turn for turn in desk.server.turns if "Is the kettle boiling?" in str(turn.body))
             assert request.body["model"] == "model-of-now"
-            assert all(text in request.texts() for text in ("Please put the kettle on.", "The kettle is on."))
+            texts = "\n".join(request.texts())
+            assert all(text in texts for text in ("Please put the kettle on.", "The kettle is on."))
         finally:
             config.unlink()
             if before is not None:

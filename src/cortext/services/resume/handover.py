@@ -115,7 +115,7 @@ def instructed(plan: Plan, tool: NativeWriter, launch: Launch, *, for_display: b
     if for_display:
         return tool.instructed(launch, "…", "…")
     data = plan.instructions.encode("utf-8", "replace")
-    path = os.path.join(folders.state(), "commands", f"{hashlib.sha256(data).hexdigest()[:16]}.md")
+    path = os.path.join(folders.state(), "commands", f"{hashlib.sha256(data).hexdigest()[:8]}.md")
     if not os.path.exists(path):
         durable.ensure_folder(os.path.dirname(path))
         durable.replace_file(path, [data])

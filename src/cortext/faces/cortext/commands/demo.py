@@ -93,11 +93,11 @@ def _tour(folder: str) -> None:
     """Find a conversation and hand it to another tool, with the commands that a user would type."""
     from cortext.faces.cortext.main import run as main
 
-    program, name = _program(folder), os.path.basename(folder)
+    program = _program(folder)
     print(paint(f"$ cd {terminal.line(typed([_shortest(folder)]))}", "green"))
     os.chdir(folder)
     os.environ["CORTEXT_WORKSPACE"] = folder
-    found = ["search", "who runs FLUSHALL", "--limit", "1", "--messages", "--workspace", name]
+    found = ["search", "who", "runs", "FLUSHALL", "--limit", "1", "--messages", "--project", "."]
     handed_over = ["resume", "1", "--ai", "claude", "--no-start"]
     for variable, words in (("", found), (f"{OWN_FOLDER[0]}={OWN_FOLDER[1]} ", handed_over)):
         print(paint(f"$ {variable}{program} {terminal.line(typed(words))}", "green"), flush=True)
