@@ -17,7 +17,7 @@ MOST = {
     "lines": 89_800,
     "core: files": 288,
     "core: lines": 61_900,
-    "imports inside functions": 120,
+    "imports inside functions": 121,
     "class names twice outside adapters": 0,
 }
 # Files of ours that a command enters; `python -m tests.structure --files` names them.
@@ -103,6 +103,7 @@ LOCAL_IMPORTS = {
         "services/projects/safety_copies.py",
         "services/projects/workspaces.py",
         "services/workspace/installed_tools.py",
+        "services/workspace/running_chats.py",
         "tools/shared/program.py",
     ],
     "a command that may go on in another: its screen, or the resume of what was found": [

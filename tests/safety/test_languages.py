@@ -161,6 +161,7 @@ STARTS = {
     "services/capture/user_services.py": "systemctl and launchctl, with constant words",
     "services/resume/terminals.py": "a terminal: `languages.shell`, `tmux_words`, `applescript`",
     "services/projects/git.py": "git: literal pathspecs after `--`, the message on standard input",
+    "services/workspace/running_chats.py": "ps, with the number of a process",
     "tools/shared/program.py": "an AI tool, word by word",
 }
 _STARTING = {"run", "Popen", "call", "check_call", "check_output", "system", "popen"}

@@ -215,10 +215,19 @@ def _parent_of(process: int) -> int:
         if os.path.isdir("/proc/self"):
             with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
                 return int(file.read().rpartition(")")[2].split()[1])
-        with os.popen(f"ps -o ppid= -p {process:d}") as listed:  # where there is no /proc
-            return int(listed.read() or 0)
+        return _parent_said_by_ps(process)
     except (OSError, ValueError, IndexError):
         return 0  # it has ended
+
+
+def _parent_said_by_ps(process: int) -> int:
+    import subprocess  # hooks import this module, and most machines have /proc
+
+    try:
+        listed = subprocess.run(["ps", "-o", "ppid=", "-p", str(process)], capture_output=True, check=False, timeout=5)
+    except subprocess.TimeoutExpired:
+        return 0
+    return int(listed.stdout or 0)
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────
