@@ -16,7 +16,7 @@ MOST = {
     "files": 404,
     "lines": 89_800,
     "core: files": 288,
-    "core: lines": 61_900,
+    "core: lines": 62_000,
     "imports inside functions": 121,
     "class names twice outside adapters": 0,
 }
