@@ -16,7 +16,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from cortext.services.library import finder
+from cortext.services.library import typed_search
 from cortext.web import library as web
 from cortext.web import live
 from cortext.web.library import PageLibrary, store_key
@@ -49,7 +49,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (web, live, finder):
+    for module in (web, live, typed_search):
         monkeypatch.setattr(module, "time", made)
     monkeypatch.setattr(live, "asyncio", made)
     return made
