@@ -67,7 +67,8 @@ def _resume(desk: Desk, folder: Path, name: str, words: str) -> tuple[Request, s
     screen = Screen(desk.home.parent, command, desk.env, folder, "150x70")
     try:
         request = desk.server.wait_for(lambda turn: turn.is_turn and END in "\n".join(turn.texts("user")), 170)
-        return request, screen.wait_for(words, timeout=120), screen
+        # The words may also be the title that a program shows at once: the conversation is drawn when all of it is.
+        return request, screen.wait_for(words, BEGIN, END, *(text for _, text in SAID[-2:]), timeout=120), screen
     except BaseException:
         print(screen.text())
         screen.__exit__()
